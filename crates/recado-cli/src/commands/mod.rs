@@ -1,0 +1,14 @@
+//! A file a command.
+
+pub(crate) mod backup;
+pub(crate) mod completions;
+pub(crate) mod dlq;
+pub(crate) mod enqueue;
+pub(crate) mod enqueue_file;
+pub(crate) mod jobs;
+pub(crate) mod log;
+pub(crate) mod queues;
+pub(crate) mod receive;
+pub(crate) mod serve;
+pub(crate) mod settle;
+pub(crate) mod version;

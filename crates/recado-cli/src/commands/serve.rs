@@ -1,0 +1,150 @@
+//! `recado serve`: runs the server until it is told to stop.
+//!
+//! SIGTERM and SIGINT stop it gracefully, a second one at once; SIGHUP reads the file's queues again. A log
+//! that failed ends the process with the reason: it must be started again, by a supervisor or a person.
+
+use std::io::{IsTerminal, Write};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{self, Config, Flags, LogFormat};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::server::Running;
+use crate::ui::Ui;
+
+/// The flags are the configuration's first layer.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Each setting is looked for in this order: the flag, RECADO_* in the environment \
+    (RECADO_LISTEN, RECADO_PAYLOAD_CACHE, ...), recado.toml, the default.\n\
+    SIGTERM and SIGINT stop the server gracefully; SIGHUP reads [defaults] and [queues] again."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Serves.
+pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
+    if ui.json {
+        return Err(Failure::usage(
+            "serve has no --json: write --log-format json",
+        ));
+    }
+    let config = config::load(&args.flags)?;
+    start_log(config.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("cannot start the runtime", &error))?;
+    runtime.block_on(serve(&config))
+}
+
+/// The signals that end the process.
+struct Ends {
+    term: Signal,
+    int: Signal,
+}
+
+impl Ends {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            term: listen(SignalKind::terminate())?,
+            int: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Comes when one of them came; says which.
+    async fn next(&mut self) -> (&'static str, i32) {
+        tokio::select! {
+            _ = self.term.recv() => ("SIGTERM", 15),
+            _ = self.int.recv() => ("SIGINT", 2),
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error))
+}
+
+async fn serve(config: &Config) -> Outcome {
+    // Before the start, so that a signal during a long recovery is not lost and ends it at once.
+    let mut ends = Ends::new()?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    let mut running = tokio::select! {
+        running = Running::start(config) => running?,
+        (name, _) = ends.next() => {
+            tracing::info!("{name} during the start: nothing was served");
+            return Ok(Exit::Ok);
+        }
+    };
+    announce(&format!("listening on http://{}", running.local_addr()));
+    loop {
+        tokio::select! {
+            (name, _) = ends.next() => {
+                tracing::info!("{name}: stopping, a second signal ends at once");
+                break;
+            }
+            _ = hangup.recv() => reload(&running, config).await,
+            reason = running.failed() => return Err(Failure::new(Exit::Io, reason)),
+        }
+    }
+    tokio::select! {
+        stopped = running.stop() => stopped?,
+        (name, number) = ends.next() => {
+            tracing::warn!("{name} again: ending at once; what was acknowledged is safe");
+            std::process::exit(128 + number);
+        }
+    }
+    tracing::info!("stopped");
+    Ok(Exit::Ok)
+}
+
+/// The first line of standard output. A supervisor that does not read it must not stop the server.
+fn announce(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+async fn reload(running: &Running, config: &Config) {
+    let Some(file) = config.queues.file.as_deref() else {
+        tracing::warn!("SIGHUP: there is no configuration file to read again");
+        return;
+    };
+    let applied = match config::reload(file) {
+        Ok(queues) => running.reload(&queues).await,
+        Err(failure) => Err(failure.message),
+    };
+    match applied {
+        Ok(()) => tracing::info!("{} read again; [server] needs a restart", file.display()),
+        Err(why) => tracing::error!("{} was not applied, nothing changed: {why}", file.display()),
+    }
+}
+
+/// `RECADO_LOG`, else `RUST_LOG`, else `info` and above.
+fn start_log(format: LogFormat) -> Result<(), Failure> {
+    let named = ["RECADO_LOG", "RUST_LOG"].into_iter().find_map(|name| {
+        let filter = std::env::var(name)
+            .ok()
+            .filter(|filter| !filter.is_empty())?;
+        Some((name, filter))
+    });
+    let (name, filter) = named.unwrap_or(("RECADO_LOG", "info".to_owned()));
+    let filter = EnvFilter::try_new(&filter).map_err(|error| {
+        Failure::usage(format!(
+            "{name}: `{filter}` is not a log filter, like info: {error}"
+        ))
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => {
+            let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            builder.with_ansi(color).init();
+        }
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! The server's configuration from its four layers: flags, then `RECADO_*`, then `recado.toml`, then the
+//! defaults. Every error names the layer its value came from.
+
+pub(crate) mod file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use self::file::{File, Line};
+use crate::failure::Failure;
+use crate::server;
+use crate::units;
+
+/// Where the configuration file is looked for.
+const DEFAULT_FILE: &str = "recado.toml";
+/// Where the server listens.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
+/// Where the data is.
+const DEFAULT_DATA: &str = "./recado-data";
+
+/// The settings a flag can give, as text: they are judged once, whatever layer they come from.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct Flags {
+    /// Data directory, made if it does not exist [default: ./recado-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+    /// Address and port; port 0 picks a free one [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+    /// Configuration file [default: ./recado.toml if present]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// sync survives power loss, os survives kill -9 only [default: sync]
+    #[arg(long, value_name = "sync|os")]
+    pub(crate) durability: Option<String>,
+    /// Memory for payloads, like 256MiB; the others are read from disk
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) payload_cache: Option<String>,
+    /// Memory for jobs and keys, like 2GiB; at it producers are refused
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// A queue needs a dead-letter owner, alert and runbook before it can be made
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Address under which browsers reach the server, like https://jobs.example.org
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Format of the log on standard error [default: text]
+    #[arg(long, value_name = "text|json")]
+    pub(crate) log_format: Option<String>,
+    /// Listen beyond this machine although no key protects the server
+    #[arg(long)]
+    pub(crate) insecure_no_auth: bool,
+}
+
+/// How soon what is acknowledged survives what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Power loss.
+    Sync,
+    /// The death of the process.
+    Os,
+}
+
+/// How the log on standard error looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// All that `serve` needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// Data directory.
+    pub(crate) data: PathBuf,
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// What acknowledged means.
+    pub(crate) durability: Durability,
+    /// Memory for payloads; the server's default when absent.
+    pub(crate) payload_cache_bytes: Option<u64>,
+    /// Memory for jobs and keys; the server's default when absent.
+    pub(crate) memory_bytes: Option<u64>,
+    /// The server's origin for browsers.
+    pub(crate) public_url: Option<String>,
+    /// Queues need their failure contract.
+    pub(crate) strict: bool,
+    /// Listening beyond loopback without keys was accepted.
+    pub(crate) insecure_no_auth: bool,
+    /// Format of the log.
+    pub(crate) log_format: LogFormat,
+    /// What the file says of queues.
+    pub(crate) queues: Queues,
+}
+
+/// `[defaults]` and `[queues.NAME]`, checked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queues {
+    /// The file they come from.
+    pub(crate) file: Option<PathBuf>,
+    /// Options of every queue.
+    pub(crate) defaults: Value,
+    /// Options by queue.
+    pub(crate) named: BTreeMap<String, Value>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug)]
+enum Layer {
+    Flag(&'static str),
+    Env(&'static str),
+    File(Line),
+    Default,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) | Self::Env(name) => f.write_str(name),
+            Self::File(line) => line.fmt(f),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and its layer.
+#[derive(Clone, Debug)]
+struct Setting {
+    value: Value,
+    layer: Layer,
+}
+
+impl Setting {
+    fn wrong(&self, why: impl fmt::Display) -> Failure {
+        let message = format!("{}: {why}", self.layer);
+        match self.layer {
+            Layer::File(_) => Failure::bad_data(message),
+            _ => Failure::usage(message),
+        }
+    }
+
+    fn text(&self) -> Result<&str, Failure> {
+        self.value
+            .as_str()
+            .ok_or_else(|| self.wrong(format!("{} is not a text: write it in quotes", self.value)))
+    }
+
+    fn yes(&self) -> Result<bool, Failure> {
+        let word = match &self.value {
+            Value::Bool(yes) => return Ok(*yes),
+            Value::String(word) if !matches!(self.layer, Layer::File(_)) => {
+                word.to_ascii_lowercase()
+            }
+            other => return Err(self.wrong(format!("{other} is not true or false"))),
+        };
+        match word.as_str() {
+            "1" | "true" | "on" | "yes" => Ok(true),
+            "0" | "false" | "off" | "no" => Ok(false),
+            other => Err(self.wrong(format!("`{other}` is not true or false"))),
+        }
+    }
+
+    fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Failure> {
+        let word = self.text()?;
+        let found = choices.iter().find(|(name, _)| *name == word);
+        found.map(|(_, choice)| *choice).ok_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            self.wrong(format!("`{word}` is not one of {}", names.join(", ")))
+        })
+    }
+
+    fn size(&self) -> Result<u64, Failure> {
+        units::size(self.text()?).map_err(|why| self.wrong(why))
+    }
+}
+
+/// The environment, or a stand-in for it.
+type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+struct Layers<'a> {
+    env: Env<'a>,
+    file: Option<&'a File>,
+}
+
+impl Layers<'_> {
+    /// The first layer that has a value.
+    fn pick(
+        &self,
+        flag: (&'static str, Option<&str>),
+        env: &'static str,
+        key: &str,
+    ) -> Option<Setting> {
+        if let Some(value) = flag.1 {
+            return Some(Setting {
+                value: Value::from(value),
+                layer: Layer::Flag(flag.0),
+            });
+        }
+        if let Some(value) = (self.env)(env).filter(|value| !value.is_empty()) {
+            return Some(Setting {
+                value: Value::from(value),
+                layer: Layer::Env(env),
+            });
+        }
+        let file = self.file?;
+        let value = file.server.get(key)?.clone();
+        Some(Setting {
+            value,
+            layer: Layer::File(file.line(&format!("/server/{key}"))),
+        })
+    }
+}
+
+/// Reads all layers of this process.
+pub(crate) fn load(flags: &Flags) -> Result<Config, Failure> {
+    build(flags, &|name| {
+        // What is not text cannot be a valid setting: it is refused with the name of its layer.
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    })
+}
+
+/// The file's part, read again for a reload.
+pub(crate) fn reload(file: &Path) -> Result<Queues, Failure> {
+    queues(Some(&File::read(file)?))
+}
+
+fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
+    let file = find_file(flags, env)?;
+    let layers = Layers {
+        env,
+        file: file.as_ref(),
+    };
+    let flag = |yes: bool| yes.then_some("true");
+    let data = layers.pick(("--data", flags.data.as_deref()), "RECADO_DATA", "data");
+    let listen = layers.pick(
+        ("--listen", flags.listen.as_deref()),
+        "RECADO_LISTEN",
+        "listen",
+    );
+    let durability = layers.pick(
+        ("--durability", flags.durability.as_deref()),
+        "RECADO_DURABILITY",
+        "durability",
+    );
+    let cache = layers.pick(
+        ("--payload-cache", flags.payload_cache.as_deref()),
+        "RECADO_PAYLOAD_CACHE",
+        "payloadCache",
+    );
+    let memory = layers.pick(
+        ("--memory", flags.memory.as_deref()),
+        "RECADO_MEMORY",
+        "memory",
+    );
+    let strict = layers.pick(("--strict", flag(flags.strict)), "RECADO_STRICT", "strict");
+    let url = layers.pick(
+        ("--public-url", flags.public_url.as_deref()),
+        "RECADO_PUBLIC_URL",
+        "publicUrl",
+    );
+    let format = layers.pick(
+        ("--log-format", flags.log_format.as_deref()),
+        "RECADO_LOG_FORMAT",
+        "logFormat",
+    );
+    let insecure = layers.pick(
+        ("--insecure-no-auth", flag(flags.insecure_no_auth)),
+        "RECADO_INSECURE_NO_AUTH",
+        "insecureNoAuth",
+    );
+    let yes = |setting: &Option<Setting>| setting.as_ref().map_or(Ok(false), Setting::yes);
+    let insecure_no_auth = yes(&insecure)?;
+    Ok(Config {
+        data: PathBuf::from(data.as_ref().map_or(Ok(DEFAULT_DATA), Setting::text)?),
+        listen: address(listen, insecure_no_auth)?,
+        durability: durability
+            .as_ref()
+            .map_or(Ok(Durability::Sync), |setting| {
+                setting.choice(&[("sync", Durability::Sync), ("os", Durability::Os)])
+            })?,
+        payload_cache_bytes: cache.as_ref().map(Setting::size).transpose()?,
+        memory_bytes: memory.as_ref().map(Setting::size).transpose()?,
+        public_url: url.as_ref().map(public_url).transpose()?,
+        strict: yes(&strict)?,
+        insecure_no_auth,
+        log_format: format.as_ref().map_or(Ok(LogFormat::Text), |setting| {
+            setting.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
+        })?,
+        queues: queues(file.as_ref())?,
+    })
+}
+
+/// A file that was named must be there; the default one may be absent.
+fn find_file(flags: &Flags, env: Env<'_>) -> Result<Option<File>, Failure> {
+    let named = flags.config.clone().map(|path| ("--config", path));
+    let named = named.or_else(|| {
+        let path = env("RECADO_CONFIG").filter(|path| !path.is_empty())?;
+        Some(("RECADO_CONFIG", path))
+    });
+    match named {
+        Some((layer, path)) => {
+            let path = PathBuf::from(path);
+            let there = path.try_exists().unwrap_or(false);
+            if !there {
+                return Err(Failure::usage(format!(
+                    "{layer}: there is no file {}",
+                    path.display()
+                )));
+            }
+            File::read(&path).map(Some)
+        }
+        None if Path::new(DEFAULT_FILE).exists() => File::read(Path::new(DEFAULT_FILE)).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn address(setting: Option<Setting>, insecure_no_auth: bool) -> Result<SocketAddr, Failure> {
+    let setting = setting.unwrap_or(Setting {
+        value: Value::from(DEFAULT_LISTEN),
+        layer: Layer::Default,
+    });
+    let text = setting.text()?;
+    let wrong = || {
+        setting.wrong(format!(
+            "`{text}` is not an address and a port, like {DEFAULT_LISTEN}"
+        ))
+    };
+    let address = text
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next())
+        .ok_or_else(wrong)?;
+    if address.ip().to_canonical().is_loopback() || insecure_no_auth {
+        return Ok(address);
+    }
+    Err(setting.wrong(format!(
+        "{address} is reachable from other machines and no key is configured, so that anyone could read and \
+         change every job; listen on 127.0.0.1 and let a proxy that authenticates stand before it, or accept \
+         this with --insecure-no-auth"
+    )))
+}
+
+fn public_url(setting: &Setting) -> Result<String, Failure> {
+    let text = setting.text()?.trim_end_matches('/');
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    match rest {
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => {
+            Ok(text.to_owned())
+        }
+        _ => Err(setting.wrong(format!(
+            "`{text}` is not an origin, like https://jobs.example.org"
+        ))),
+    }
+}
+
+/// Checks the options with the same code that checks `PUT /v1/queues/{q}`; its complaints get their line.
+fn queues(file: Option<&File>) -> Result<Queues, Failure> {
+    let Some(file) = file else {
+        return Ok(Queues::default());
+    };
+    let check = |pointer: &str, options: &Value| {
+        server::check_options(options)
+            .map_err(|(inner, why)| file.wrong(&format!("{pointer}{inner}"), why))
+    };
+    check("/defaults", &file.defaults)?;
+    for (name, options) in &file.queues {
+        let pointer = format!("/queues/{}", file::escape(name));
+        if let Err(why) = server::check_name(name) {
+            return Err(file.wrong(&pointer, why));
+        }
+        check(&pointer, options)?;
+    }
+    Ok(Queues {
+        file: Some(file.path.clone()),
+        defaults: file.defaults.clone(),
+        named: file.queues.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
