@@ -1,0 +1,25 @@
+# Every target works on a fresh Debian machine that has cargo and make; nothing asks a question.
+
+CARGO ?= cargo
+
+.PHONY: help build demo test test-long bench
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+build: ## the binary, target/release/recado
+	@scripts/setup.sh build
+	$(CARGO) build --release -p recado-cli
+
+demo: build ## build, then see the queue at work (under 20 s)
+	$${CARGO_TARGET_DIR:-target}/release/recado demo
+
+test: ## formatting, lints, purity of the core, all tests
+	@scripts/test.sh
+
+test-long: ## the same with the long suites
+	@RECADO_LONG=1 scripts/test.sh
+
+bench: ## measure, next to the machine's own limits
+	@scripts/setup.sh build
+	$(CARGO) run --release -p recado-bench
