@@ -93,16 +93,6 @@ impl Answer {
     }
 }
 
-impl CallError {
-    /// The problem's code, if there is a problem.
-    pub(crate) fn code(&self) -> Option<&str> {
-        match self {
-            Self::Unreachable(_) => None,
-            Self::Refused(problem) => Some(problem.code()),
-        }
-    }
-}
-
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {

@@ -71,6 +71,21 @@ impl Failure {
     }
 }
 
+impl From<recado_log::Error> for Failure {
+    fn from(error: recado_log::Error) -> Self {
+        use recado_log::Error;
+        let exit = match &error {
+            Error::InUse { .. } | Error::Full { .. } => Exit::TryAgain,
+            Error::ReadOnly { .. } => Exit::NotAllowed,
+            Error::Corrupt { .. } | Error::NewerFormat { .. } | Error::NotEmpty { .. } => {
+                Exit::BadData
+            }
+            _ => Exit::Io,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
 impl From<io::Error> for Failure {
     /// Only writes to standard output are converted without a word of what was written. A reader that
     /// went away (`recado jobs email | head`) has what it wanted: nothing is said.

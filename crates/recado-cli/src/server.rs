@@ -1,16 +1,12 @@
-//! The one place where this crate touches the engine: the server library and the log's tools.
-//!
-//! Everything else in the crate speaks HTTP. What stands here only translates between our settings and
-//! theirs, and their errors into exit codes.
+//! The one place where this crate touches the server library: it translates our settings into its own, and
+//! its errors into exit codes. Everything else in the crate speaks HTTP.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use serde_json::Value;
 
 use crate::config::{Config, Queues};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::ui::Ui;
+use crate::failure::{Exit, Failure};
 
 /// Checks queue options as `PUT /v1/queues/{q}` does; an error is a JSON pointer and a message.
 pub(crate) fn check_options(_options: &Value) -> Result<(), (String, String)> {
@@ -61,33 +57,4 @@ impl Running {
     pub(crate) async fn stop(self) -> Result<(), Failure> {
         Ok(())
     }
-}
-
-/// What came of an offline backup.
-pub(crate) enum Backup {
-    /// The copy is there.
-    Done { bytes: u64 },
-    /// A server uses the directory.
-    InUse,
-}
-
-/// Copies the data directory of a stopped server.
-pub(crate) fn backup(_data: &Path, _to: &Path) -> Result<Backup, Failure> {
-    Ok(Backup::InUse)
-}
-
-/// Reads every record of a log and reports.
-pub(crate) fn log_check(_dir: &Path, _ui: Ui) -> Outcome {
-    Err(Failure::new(
-        Exit::Unavailable,
-        "this build cannot check logs",
-    ))
-}
-
-/// Cuts a log at its first damage.
-pub(crate) fn log_repair(_dir: &Path, _ui: Ui) -> Outcome {
-    Err(Failure::new(
-        Exit::Unavailable,
-        "this build cannot repair logs",
-    ))
 }

@@ -5,12 +5,13 @@
 
 use std::io::ErrorKind;
 use std::path::{Path as FilePath, PathBuf, absolute};
+use std::sync::Arc;
 
+use recado_log::{Backup, FileLog, Log, Options, RealDisk};
 use serde_json::json;
 
 use crate::client::{Client, Path, Remote};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::server::{self, Backup};
 use crate::ui::{Ui, cell};
 
 /// From where to where.
@@ -33,14 +34,55 @@ pub(crate) struct Args {
 /// Copies.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     let to = empty_target(&args.to)?;
-    match server::backup(&args.data, &to)? {
-        Backup::Done { bytes } if ui.json => {
-            ui.line(json!({ "to": to, "bytes": bytes, "online": false }).to_string())?;
-        }
-        Backup::Done { bytes } => ui.line(format!("{bytes} bytes copied to {}", to.display()))?,
-        Backup::InUse => online(args, &to, ui)?,
+    match offline(&args.data, &to) {
+        Ok(backup) if ui.json => ui.line(
+            json!({
+                "to": to, "bytes": backup.bytes, "batches": backup.batches,
+                "first": backup.first.0, "last": backup.last.0,
+            })
+            .to_string(),
+        )?,
+        Ok(backup) => ui.line(format!(
+            "{} batches ({} bytes) copied to {} and read back",
+            backup.batches,
+            backup.bytes,
+            to.display()
+        ))?,
+        Err(Offline::InUse) => online(args, &to, ui)?,
+        Err(Offline::Failed(failure)) => return Err(failure),
     }
     Ok(Exit::Ok)
+}
+
+enum Offline {
+    InUse,
+    Failed(Failure),
+}
+
+impl From<Failure> for Offline {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<recado_log::Error> for Offline {
+    fn from(error: recado_log::Error) -> Self {
+        match error {
+            recado_log::Error::InUse { .. } => Self::InUse,
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+/// The log is opened as a server would open it, which recovers it first: a copy must open without.
+fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Offline> {
+    let disk = Arc::new(super::log::open(data)?);
+    let (log, _) = FileLog::open(disk, &Options::default(), Arc::new(|| {}))?;
+    let target = RealDisk::new(to)
+        .map_err(|error| Failure::io(format!("cannot make {}", to.display()), &error))?;
+    let backup = log.file_reader().backup_to(&target)?;
+    Box::new(log).close()?;
+    Ok(backup)
 }
 
 /// The server writes the copy, so the path is one on its machine; the directory is in use here, so that is
