@@ -1,0 +1,313 @@
+//! Looks at a log that nobody has open, and makes one that cannot be opened openable again.
+//!
+//! A repair throws nothing away: what it cuts is first copied, or moved, to files that end in `.cut`.
+
+use std::path::PathBuf;
+
+use crate::Position;
+use crate::disk::{Disk, read_exact_at, write_all_at, zero_at};
+use crate::error::Error;
+use crate::format::SegmentHeader;
+use crate::geometry::Geometry;
+use crate::recovery::{Bad, Cut, Plan, pieces};
+use crate::segments::{self, Broken, Segments, free_name, segment_name};
+use crate::walk::{End, Walk};
+
+/// Damaged tails that a report names; there may be more.
+const DAMAGED_TAILS_MAX: usize = 100;
+/// For a directory without segments; nothing depends on it.
+const SEGMENT_BYTES_UNKNOWN: u64 = 64 << 20;
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Segments, prepared ones included.
+    pub segments: u64,
+    /// First position.
+    pub first: Position,
+    /// Where the log ends.
+    pub tip: Position,
+    /// Epoch of the last writer, 0 when there was none.
+    pub epoch: u64,
+    /// Whole batches.
+    pub batches: u64,
+    /// Bytes in heads.
+    pub head_bytes: u64,
+    /// Bytes in tails.
+    pub tail_bytes: u64,
+    /// Whether the log opens, and what happens then.
+    pub verdict: Verdict,
+    /// Payloads that were durable and are damaged: the log opens, they cannot be read. At most 100.
+    pub damaged_tails: Vec<Damage>,
+}
+
+/// Whether a log opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does, with nothing lost.
+    Whole,
+    /// It does, and cuts what was never committed.
+    TornTail(Damage),
+    /// It does not: something that was durable is damaged or gone.
+    Corrupt(Damage),
+}
+
+/// What is wrong, where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// Which position that is.
+    pub position: Position,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl Damage {
+    fn new(disk: &dyn Disk, geometry: Geometry, position: u64, what: &'static str) -> Damage {
+        Damage {
+            file: disk.path(&segment_name(geometry.segment(position))),
+            offset: geometry.offset(position),
+            position: Position(position),
+            what,
+        }
+    }
+
+    fn of_record(disk: &dyn Disk, geometry: Geometry, bad: Bad) -> Damage {
+        Damage::new(disk, geometry, bad.position, bad.end.what())
+    }
+
+    /// As the error with which an open would fail.
+    pub fn error(&self) -> Error {
+        Error::Corrupt {
+            file: self.file.clone(),
+            offset: self.offset,
+            position: self.position,
+            what: self.what,
+        }
+    }
+}
+
+/// Reads a whole log, payloads included, and changes nothing.
+///
+/// # Errors
+/// [`Error::InUse`], [`Error::NewerFormat`], [`Error::Io`]. Damage is no error, it is reported.
+pub fn check(disk: &dyn Disk) -> Result<Report, Error> {
+    let _lock = match segments::lock(disk) {
+        Err(Error::ReadOnly { .. }) => None, // then nobody writes to it
+        lock => Some(lock?),
+    };
+    let (segments, broken) = Segments::find_with_faults(disk, SEGMENT_BYTES_UNKNOWN)?;
+    let geometry = segments.geometry;
+    let plan = Plan::make(disk, &segments)?;
+    let mut walk = Walk::new(disk, &segments, true);
+    let mut damaged_tails = Vec::new();
+    while walk.at < plan.tip {
+        match walk.step()? {
+            Ok(_) => {}
+            Err(End::Tail) => {
+                if damaged_tails.len() < DAMAGED_TAILS_MAX {
+                    damaged_tails.push(Damage::new(disk, geometry, walk.at, End::Tail.what()));
+                }
+                walk.skip_tails_until(walk.at + 1);
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(Report {
+        segments: segments.files.len() as u64,
+        first: Position(geometry.start(segments.first())),
+        tip: Position(plan.tip),
+        epoch: plan.epoch,
+        batches: plan.batches,
+        head_bytes: walk.head_bytes,
+        tail_bytes: walk.tail_bytes,
+        verdict: verdict(disk, geometry, &plan, broken.as_ref()),
+        damaged_tails,
+    })
+}
+
+fn verdict(disk: &dyn Disk, geometry: Geometry, plan: &Plan, broken: Option<&Broken>) -> Verdict {
+    if plan.is_corrupt {
+        return Verdict::Corrupt(Damage::of_record(disk, geometry, plan.bad));
+    }
+    if let Some(broken) = broken {
+        return Verdict::Corrupt(Damage::new(
+            disk,
+            geometry,
+            geometry.base(broken.number),
+            broken.what,
+        ));
+    }
+    if plan.remains_end > plan.tip {
+        return Verdict::TornTail(Damage::of_record(disk, geometry, plan.bad));
+    }
+    Verdict::Whole
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// Damaged segment headers that were written anew; nothing is lost by that.
+    pub headers_rewritten: u64,
+    /// Where the log was cut, if it was. Every batch behind that is lost to the log.
+    pub cut: Option<Cut>,
+    /// Records behind the cut that were still whole enough to be recognised.
+    pub records_lost: u64,
+    /// Where the log ends now.
+    pub tip: Position,
+    /// The files that keep what was cut away.
+    pub kept_in: Vec<PathBuf>,
+}
+
+/// Makes a log openable: writes damaged segment headers anew, and cuts the log at its first bad record
+/// when a damaged header was not all. What is cut is kept in files that end in `.cut`.
+///
+/// # Errors
+/// [`Error::InUse`], [`Error::NewerFormat`], [`Error::Io`]; the repair can then be tried again.
+pub fn repair(disk: &dyn Disk) -> Result<Repair, Error> {
+    let _lock = segments::lock(disk)?;
+    let mut headers_rewritten = 0;
+    let (segments, broken) = loop {
+        match Segments::find_with_faults(disk, SEGMENT_BYTES_UNKNOWN)? {
+            (segments, Some(broken)) if broken.is_header => {
+                if !rewrite_header(disk, segments.geometry, broken.number)? {
+                    break (segments, Some(broken));
+                }
+                headers_rewritten += 1;
+            }
+            found => break found,
+        }
+    };
+    let plan = Plan::make(disk, &segments)?;
+    let mut repair = Repair {
+        headers_rewritten,
+        cut: plan.cut(disk, segments.geometry),
+        records_lost: 0,
+        tip: Position(plan.tip),
+        kept_in: Vec::new(),
+    };
+    if !plan.is_corrupt && broken.is_none() && repair.cut.is_none() {
+        return Ok(repair);
+    }
+    repair.records_lost = plan.behind.records;
+    if repair.cut.is_none() && broken.is_some() {
+        let geometry = segments.geometry;
+        repair.cut = Some(Cut {
+            file: disk.path(&segment_name(geometry.segment(plan.tip))),
+            offset: geometry.offset(plan.tip),
+            bytes: 0,
+        });
+    }
+    set_aside_segments(disk, &segments, &plan, &mut repair)?;
+    cut_segment(disk, &segments, &plan, &mut repair)?;
+    Ok(repair)
+}
+
+/// Writes the header of a segment of the right length anew; false when its length is wrong.
+fn rewrite_header(disk: &dyn Disk, geometry: Geometry, number: u64) -> Result<bool, Error> {
+    let name = segment_name(number);
+    let path = disk.path(&name);
+    let file = disk
+        .open(&name)
+        .map_err(|source| Error::io("open", &path, source))?;
+    if file
+        .size()
+        .map_err(|source| Error::io("measure", &path, source))?
+        != geometry.segment_bytes
+    {
+        return Ok(false);
+    }
+    let header = SegmentHeader {
+        number,
+        segment_bytes: geometry.segment_bytes,
+    };
+    write_all_at(&*file, &header.encode(), 0)
+        .map_err(|source| Error::io("write", &path, source))?;
+    file.sync_data()
+        .map_err(|source| Error::io("sync", &path, source))?;
+    Ok(true)
+}
+
+/// Takes all segments behind the cut out of the log, the last one first, so that it is contiguous
+/// whenever this ends. Those with records are kept.
+fn set_aside_segments(
+    disk: &dyn Disk,
+    segments: &Segments,
+    plan: &Plan,
+    repair: &mut Repair,
+) -> Result<(), Error> {
+    let cut_in = segments.geometry.segment(plan.tip);
+    let names = disk
+        .list()
+        .map_err(|source| Error::io("list", &disk.path(""), source))?;
+    let numbers = names
+        .iter()
+        .filter_map(|name| segments::segment_number(name));
+    let mut behind: Vec<u64> = numbers
+        .filter(|number| *number > cut_in || !segments.files.contains_key(number))
+        .collect();
+    behind.sort_unstable();
+    for number in behind.into_iter().rev() {
+        let name = segment_name(number);
+        let is_empty =
+            segments.files.contains_key(&number) && !plan.behind.ends.contains_key(&number);
+        let target = if is_empty {
+            free_name(number)
+        } else {
+            format!("{name}.cut")
+        };
+        disk.rename(&name, &target)
+            .map_err(|source| Error::io("rename", &disk.path(&name), source))?;
+        disk.sync_dir()
+            .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+        if !is_empty {
+            repair.kept_in.push(disk.path(&target));
+        }
+    }
+    Ok(())
+}
+
+/// Copies what is behind the cut in its own segment away, then zeroes it there.
+fn cut_segment(
+    disk: &dyn Disk,
+    segments: &Segments,
+    plan: &Plan,
+    repair: &mut Repair,
+) -> Result<(), Error> {
+    let cut_in = segments.geometry.segment(plan.tip);
+    let piece = pieces(segments, plan.tip, plan.remains_end)
+        .into_iter()
+        .find(|(number, ..)| *number == cut_in);
+    let (Some((_, from, to)), Some(file)) = (piece, segments.files.get(&cut_in)) else {
+        return Ok(());
+    };
+    let source_path = disk.path(&segment_name(cut_in));
+    let name = format!("{}.{from:08x}.cut", segment_name(cut_in));
+    let path = disk.path(&name);
+    let copy = disk
+        .create(&name)
+        .map_err(|source| Error::io("create", &path, source))?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let count = usize::try_from(to - at)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        read_exact_at(&**file, &mut buffer[..count], at)
+            .map_err(|source| Error::io("read", &source_path, source))?;
+        write_all_at(&*copy, &buffer[..count], at - from)
+            .map_err(|source| Error::io("write", &path, source))?;
+        at += count as u64;
+    }
+    copy.sync_data()
+        .map_err(|source| Error::io("sync", &path, source))?;
+    disk.sync_dir()
+        .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+    repair.kept_in.push(path);
+    zero_at(&**file, from, to).map_err(|source| Error::io("zero", &source_path, source))?;
+    file.sync_data()
+        .map_err(|source| Error::io("sync", &source_path, source))
+}

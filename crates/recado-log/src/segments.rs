@@ -1,0 +1,210 @@
+//! The files of a data directory: their names, and which of them are segments of the log.
+//!
+//! `<number>.log` is a segment, in use or prepared; its header was synced before it got the name.
+//! `<number>.free` is a trimmed one, kept to be used again. `prepare.tmp` is being made. `LOCK` is
+//! locked by the process that has the directory. `*.cut` is what a repair cut away. Nothing else is
+//! looked at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Position;
+use crate::disk::{Disk, DiskFile, read_exact_at};
+use crate::error::{self, Error};
+use crate::format::{FORMAT, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader};
+use crate::geometry::Geometry;
+
+pub(crate) const LOCK: &str = "LOCK";
+pub(crate) const PREPARING: &str = "prepare.tmp";
+
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{number:016x}.log")
+}
+
+pub(crate) fn free_name(number: u64) -> String {
+    format!("{number:016x}.free")
+}
+
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    number_of(name, ".log")
+}
+
+fn number_of(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_suffix(suffix)?;
+    if digits.len() != 16 {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Takes the lock of a data directory.
+pub(crate) fn lock(disk: &dyn Disk) -> Result<Box<dyn std::any::Any + Send + Sync>, Error> {
+    disk.lock(LOCK).map_err(|source| {
+        let path = disk.path(LOCK);
+        if source.kind() == std::io::ErrorKind::WouldBlock {
+            Error::InUse { path }
+        } else if error::is_read_only(&source) {
+            Error::ReadOnly { path }
+        } else {
+            Error::io("lock", &path, source)
+        }
+    })
+}
+
+/// What is in a data directory. The segments are contiguous and of one size.
+pub(crate) struct Segments {
+    pub(crate) geometry: Geometry,
+    pub(crate) files: BTreeMap<u64, Arc<dyn DiskFile>>,
+    /// Names of files to use again or to remove.
+    pub(crate) free: Vec<String>,
+}
+
+/// A segment that breaks the log.
+pub(crate) struct Broken {
+    pub(crate) number: u64,
+    pub(crate) what: &'static str,
+    /// Only its header is known to be damaged.
+    pub(crate) is_header: bool,
+}
+
+impl Segments {
+    /// Reads the directory and changes nothing. `segment_bytes` is for an empty one.
+    pub(crate) fn find(disk: &dyn Disk, segment_bytes: u64) -> Result<Segments, Error> {
+        match Segments::find_with_faults(disk, segment_bytes)? {
+            (segments, None) => Ok(segments),
+            (segments, Some(broken)) => Err(Error::Corrupt {
+                file: disk.path(&segment_name(broken.number)),
+                offset: 0,
+                position: Position(segments.geometry.base(broken.number)),
+                what: broken.what,
+            }),
+        }
+    }
+
+    /// As [`Segments::find`], but stops before the first segment that breaks the log.
+    pub(crate) fn find_with_faults(
+        disk: &dyn Disk,
+        segment_bytes: u64,
+    ) -> Result<(Segments, Option<Broken>), Error> {
+        let names = disk
+            .list()
+            .map_err(|source| Error::io("list", &disk.path(""), source))?;
+        let mut found = BTreeMap::new();
+        let mut free = Vec::new();
+        let mut size = None;
+        for name in names {
+            if number_of(&name, ".free").is_some() {
+                free.push(name);
+                continue;
+            }
+            let Some(number) = segment_number(&name) else {
+                continue;
+            };
+            let (file, header) = read_header(disk, &name)?;
+            match header {
+                Some(header) if header.number != number => free.push(name),
+                Some(header) => {
+                    size.get_or_insert(header.segment_bytes);
+                    found.insert(number, (file, Some(header)));
+                }
+                None => {
+                    found.insert(number, (file, None));
+                }
+            }
+        }
+        if size.is_none()
+            && let Some((number, (file, _))) = found.first_key_value()
+        {
+            let path = disk.path(&segment_name(*number));
+            size = Some(
+                file.size()
+                    .map_err(|source| Error::io("measure", &path, source))?,
+            );
+        }
+        let size = size
+            .filter(|size| Geometry::is_valid(*size))
+            .unwrap_or(segment_bytes);
+        let (files, broken) = Segments::contiguous(disk, found, size)?;
+        Ok((
+            Segments {
+                geometry: Geometry {
+                    segment_bytes: size,
+                },
+                files,
+                free,
+            },
+            broken,
+        ))
+    }
+
+    #[allow(clippy::type_complexity)] // one private step
+    fn contiguous(
+        disk: &dyn Disk,
+        found: BTreeMap<u64, (Arc<dyn DiskFile>, Option<SegmentHeader>)>,
+        size: u64,
+    ) -> Result<(BTreeMap<u64, Arc<dyn DiskFile>>, Option<Broken>), Error> {
+        let mut files: BTreeMap<u64, Arc<dyn DiskFile>> = BTreeMap::new();
+        for (number, (file, header)) in found {
+            let expected = files.last_key_value().map_or(number, |(last, _)| last + 1);
+            let length = file.size().map_err(|source| {
+                Error::io("measure", &disk.path(&segment_name(number)), source)
+            })?;
+            let what = match header {
+                _ if expected != number => "segment file is missing",
+                None => "segment header is damaged",
+                Some(header) if header.segment_bytes != size => {
+                    "segment has another size than the first"
+                }
+                Some(_) if length != size => "segment file has the wrong length",
+                Some(_) => {
+                    files.insert(number, file);
+                    continue;
+                }
+            };
+            let is_header = expected == number && header.is_none();
+            return Ok((
+                files,
+                Some(Broken {
+                    number: expected,
+                    what,
+                    is_header,
+                }),
+            ));
+        }
+        Ok((files, None))
+    }
+
+    /// Number of the first segment, 0 in an empty directory.
+    pub(crate) fn first(&self) -> u64 {
+        self.files
+            .first_key_value()
+            .map_or(0, |(number, _)| *number)
+    }
+}
+
+/// Opens a segment file; no header when it is damaged.
+#[allow(clippy::type_complexity)] // a file and its header
+fn read_header(
+    disk: &dyn Disk,
+    name: &str,
+) -> Result<(Arc<dyn DiskFile>, Option<SegmentHeader>), Error> {
+    let path = disk.path(name);
+    let file = disk
+        .open(name)
+        .map_err(|source| Error::io("open", &path, source))?;
+    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    match read_exact_at(&*file, &mut bytes, 0) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok((file, None)),
+        Err(source) => return Err(Error::io("read", &path, source)),
+    }
+    match SegmentHeader::decode(&bytes) {
+        Ok(header) => Ok((file, Some(header))),
+        Err(SegmentFault::Damaged) => Ok((file, None)),
+        Err(SegmentFault::Newer(found)) => Err(Error::NewerFormat {
+            path,
+            found,
+            known: FORMAT,
+        }),
+    }
+}
