@@ -1,0 +1,276 @@
+//! What the tests share: running the binary, a server of their own, conditions with deadlines.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longest wait for anything; a loaded machine needs a part of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory of one test, removed at its end.
+pub(crate) struct Dir(PathBuf);
+
+impl Dir {
+    pub(crate) fn new() -> Dir {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("recado-test-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Dir(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    pub(crate) fn entries(&self) -> Vec<String> {
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| name(entry.unwrap()))
+            .collect()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // What a test leaves behind must not hide why it failed.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a run of the binary came to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Run {
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Run {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(self, part: &str) -> Run {
+        assert!(self.err.contains(part), "no `{part}` in {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// The binary, without what this process's environment says to it, in an empty directory.
+pub(crate) fn command(cwd: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("RECADO_") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).current_dir(cwd).stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(args: &[&str]) -> Run {
+    let dir = Dir::new();
+    finish(&mut command(dir.path(), args))
+}
+
+pub(crate) fn finish(command: &mut Command) -> Run {
+    let output = command.output().unwrap();
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs the binary with this on its standard input.
+pub(crate) fn run_with_input(args: &[&str], input: &str) -> Run {
+    let dir = Dir::new();
+    let mut child = command(dir.path(), args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join();
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A process whose standard output is read line by line, and which ends with its test.
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    err: Option<thread::JoinHandle<String>>,
+}
+
+impl Process {
+    pub(crate) fn spawn(command: &mut Command) -> Process {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut stderr = child.stderr.take().unwrap();
+        let err = thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        Process {
+            child,
+            lines,
+            err: Some(err),
+        }
+    }
+
+    /// The next line, or `None` at the end.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        self.lines.recv_timeout(PATIENCE).ok()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal_pid(self.child.id(), signal);
+    }
+
+    /// Waits for its end; the rest of what it said.
+    pub(crate) fn end(mut self) -> Run {
+        let mut out = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => out.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end, and said {out:#?}"),
+            }
+        }
+        // Its standard output is closed, so it has ended or is about to.
+        let status = self.child.wait().unwrap();
+        let err = self
+            .err
+            .take()
+            .map(|err| err.join().unwrap())
+            .unwrap_or_default();
+        Run {
+            code: status.code(),
+            out: out.join("\n"),
+            err,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn signal_pid(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Looks again and again until there is an answer.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        thread::yield_now();
+    }
+}
+
+/// A server on a port of its own.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) url: String,
+}
+
+impl Server {
+    pub(crate) fn start(data: &Path) -> Server {
+        Server::start_with(data, &[])
+    }
+
+    pub(crate) fn start_with(data: &Path, flags: &[&str]) -> Server {
+        let cwd = data.parent().unwrap();
+        let data = data.display().to_string();
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
+        args.extend(flags);
+        Server::spawn(&mut command(cwd, &args))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Server {
+        let mut process = Process::spawn(command);
+        let Some(line) = process.line() else {
+            panic!("no first line: {:#?}", process.end());
+        };
+        let url = line
+            .strip_prefix("listening on ")
+            .unwrap_or_else(|| panic!("{line}"))
+            .to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+        Server { process, url }
+    }
+
+    /// A command for this server.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        run(&[args, &["--url", &self.url]].concat())
+    }
+
+    /// A command's JSON answer.
+    #[track_caller]
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        self.run(&[args, &["--json"]].concat()).expect(0).json()
+    }
+
+    /// SIGTERM, and a clean end.
+    #[track_caller]
+    pub(crate) fn stop(self) -> Run {
+        self.process.signal(Signal::TERM);
+        self.process.end().expect(0)
+    }
+}
