@@ -184,11 +184,12 @@ impl FileLog {
     ) -> Result<(FileLog, Engine, Recovery), Error> {
         options.validate()?;
         let lock = segments::lock(&*disk)?;
-        let segments = Segments::find(&*disk, options.segment_bytes)?;
+        let mut segments = Segments::find(&*disk, options.segment_bytes)?;
         let geometry = segments.geometry;
         let plan = Plan::make(&*disk, &segments)?;
         plan.refuse_corrupt(&*disk, geometry)?;
         let rewritten_bytes = plan.carry_out(&*disk, &segments)?;
+        segments.set_strays_aside(&*disk)?;
         if disk.remove(PREPARING).is_ok() {
             disk.sync_dir()
                 .map_err(|source| Error::io("sync", &disk.path(""), source))?;

@@ -174,6 +174,26 @@ impl Segments {
         Ok((files, None))
     }
 
+    /// Gives files that are free, but have the name of a segment, a name of their own.
+    pub(crate) fn set_strays_aside(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        for index in 0..self.free.len() {
+            let stray = self.free[index].clone();
+            let Some(number) = segment_number(&stray) else {
+                continue;
+            };
+            let names = (number..=u64::MAX).map(free_name);
+            let Some(name) = names.into_iter().find(|name| !self.free.contains(name)) else {
+                continue;
+            };
+            disk.rename(&stray, &name)
+                .map_err(|source| Error::io("rename", &disk.path(&stray), source))?;
+            disk.sync_dir()
+                .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+            self.free[index] = name;
+        }
+        Ok(())
+    }
+
     /// Number of the first segment, 0 in an empty directory.
     pub(crate) fn first(&self) -> u64 {
         self.files

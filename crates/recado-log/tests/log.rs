@@ -1,5 +1,8 @@
 //! The promises of the local log, on simulated and real disks. One binary, a module a subject.
 
+// The lint knows test functions, not what they share.
+#![allow(clippy::unwrap_used)]
+
 #[path = "log/backup.rs"]
 mod backup;
 #[path = "log/basic.rs"]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use recado_log::sim::SimDisk;
 use recado_log::{
-    Batch, Class, Disk, Durability, Engine, Entry, Error, FileLog, Log, Options, Place, Position,
-    Reader, Recovery, Step, Urgency, Wake,
+    Batch, Class, Durability, Engine, Entry, Error, FileLog, Log, Options, Place, Position, Reader,
+    Recovery, Step, Urgency, Wake,
 };
 
 pub(crate) const SEGMENT: u64 = 64 << 10;
@@ -213,6 +213,20 @@ pub(crate) fn flip(sim: &SimDisk, name: &str, at: usize, mask: u8) {
     sim.put(name, bytes);
 }
 
-pub(crate) fn disk_of(sim: &SimDisk) -> Arc<dyn Disk> {
-    sim.disk()
+/// A directory that goes away with the test.
+pub(crate) struct TempDir(pub(crate) std::path::PathBuf);
+
+impl TempDir {
+    pub(crate) fn new(name: &str) -> TempDir {
+        static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("recado-log-{name}-{}-{number}", std::process::id());
+        TempDir(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
