@@ -1,0 +1,80 @@
+//! What a caller of the shard can be told instead of an answer.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::{DecodeError, Place, Rejection};
+use recado_log::Position;
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The core refused it; nothing was changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The command queue is full; nothing was done.
+    #[error("too many requests are waiting: come back in {retry_after:?}")]
+    Overloaded {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
+    /// The shard takes no more requests; nothing was done.
+    #[error("the server is stopping: send it again once it is back")]
+    Stopping,
+    /// The log failed. The outcome is unknown: it may have become durable.
+    #[error("the log has failed ({reason}): the outcome is unknown, restart the server and ask again")]
+    LogFailed {
+        /// The first failure.
+        reason: Arc<str>,
+    },
+    /// Storage is short; nothing was done.
+    #[error("storage is full: free disk space or let consumers finish jobs, then come back in {retry_after:?}")]
+    StorageFull {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
+    /// No batch of the log could hold it; nothing was done.
+    #[error("the request needs {actual} bytes, a batch takes {limit}: split it")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: u64,
+        /// Its size in bytes, with what is stored beside the payloads.
+        actual: u64,
+    },
+    /// Bytes that a job points to cannot be read.
+    #[error("bytes {}+{} of batch {} cannot be read: {reason}", place.offset, place.length, place.position)]
+    Unreadable {
+        /// Where they should be.
+        place: Place,
+        /// Why.
+        reason: Arc<str>,
+    },
+}
+
+/// Why a shard could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log could not be opened or read.
+    #[error(transparent)]
+    Log(#[from] recado_log::Error),
+    /// A batch that this version cannot read.
+    #[error("batch {position}: {source}")]
+    Decode {
+        /// Where it stands.
+        position: Position,
+        /// What is wrong.
+        source: DecodeError,
+    },
+    /// The log's batches cannot even hold the shard's own records.
+    #[error("this log takes batches of {actual} bytes; the shard needs at least {limit}")]
+    BatchTooSmall {
+        /// What is needed, in bytes.
+        limit: usize,
+        /// What the log takes, in bytes.
+        actual: usize,
+    },
+    /// The system gave no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+}

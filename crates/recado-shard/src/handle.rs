@@ -1,0 +1,286 @@
+//! How everyone else talks to a shard.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use recado_core::{
+    Answer, Command, Delivered, Enqueued, HeldBack, JobId, JobView, NewTask, Place, Query, Receive, Rejection, Reply,
+    SavedAnswer, Secret, Settle, Settled, TaskView,
+};
+use recado_log::Backup;
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+use crate::fill::{self, FilledJob, Missing, Pattern};
+use crate::guard::DeliveryGuard;
+use crate::inbox::{Gate, Promise, Request, SettleRequest};
+use crate::parked::Decided;
+use crate::shared::Shared;
+use crate::status::Status;
+use crate::waiters::ReceiveRequest;
+
+/// A shard, from outside: cheap to clone, usable from any thread and any async runtime (see
+/// [`crate::block_on`] for none). Every answer leaves only once all it was decided on is committed.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// The answer to a receive.
+pub struct Received {
+    /// One entry for each settle that came with it.
+    pub settled: Vec<Result<Settled, Rejection>>,
+    /// A queue was created by it.
+    pub created: bool,
+    /// The jobs.
+    pub jobs: Vec<(Delivered, FilledJob)>,
+    /// Jobs of this worker whose cancel was asked for.
+    pub cancel_requested: Vec<JobId>,
+    /// When empty: why, if jobs are waiting.
+    pub empty_because: Option<HeldBack>,
+    /// Gives the jobs back unless it is confirmed.
+    pub guard: DeliveryGuard,
+}
+
+impl Handle {
+    async fn ask<T>(&self, request: impl FnOnce(Promise<T>) -> Request) -> Result<T, Error> {
+        let (promise, promised) = oneshot::channel();
+        self.shared.inbox.push(request(promise))?;
+        promised.await.unwrap_or_else(|_| Err(self.shared.gone()))
+    }
+
+    /// Decides a command; answers once it is committed.
+    ///
+    /// # Errors
+    /// [`Error`], as for all that follow.
+    pub async fn call(&self, command: Command) -> Result<Reply, Error> {
+        self.ask(|promise| Request::Command(command, promise)).await
+    }
+
+    /// Looks at the state.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn query(&self, query: Query) -> Result<Answer, Error> {
+        self.ask(|promise| Request::Query(query, promise)).await
+    }
+
+    /// Settles deliveries; the entries are independent of each other.
+    ///
+    /// # Errors
+    /// [`Error`] when no entry was looked at.
+    pub async fn settle(&self, mut entries: Vec<Settle>) -> Result<Vec<Result<Settled, Rejection>>, Error> {
+        entries.reverse();
+        self.ask(|promise| {
+            let done = Vec::with_capacity(entries.len());
+            Request::Settle(SettleRequest { entries, done, promise })
+        })
+        .await
+    }
+
+    /// Settles `settle`, then takes jobs, waiting up to `wait` for the first. Dropping the future before
+    /// it is ready hands nothing out. A job whose bytes cannot be read is given back and left out.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn receive(&self, receive: Receive, mut settle: Vec<Settle>, wait: Duration) -> Result<Received, Error> {
+        settle.reverse();
+        let (decided, mut guard) = self
+            .ask(|promise| {
+                let settled = Vec::with_capacity(settle.len());
+                Request::Receive(Box::new(ReceiveRequest { receive, settle, settled, wait, created: false, promise }))
+            })
+            .await?;
+        let Decided { settled, created, jobs, cancel_requested, empty_because } = decided;
+        let views = jobs.iter().map(|delivered| delivered.job.clone()).collect();
+        let filled = fill::fill_jobs(&self.shared, views, true, Pattern::Drain).await?;
+        let mut complete = Vec::with_capacity(jobs.len());
+        for (delivered, filled) in jobs.into_iter().zip(filled) {
+            let filled = match filled {
+                Err(missing) if missing.is_trimmed() => self.fill_again(delivered.job.id, true).await,
+                Err(missing) => Err(self.report(*missing)),
+                Ok(filled) => Ok(filled),
+            };
+            match filled {
+                Ok(filled) => complete.push((delivered, filled)),
+                Err(_) => guard.give_back(delivered.job.id),
+            }
+        }
+        Ok(Received { settled, created, jobs: complete, cancel_requested, empty_because, guard })
+    }
+
+    /// Waits until the job has completed, is dead, cancelled or expired; answers with it as it is then,
+    /// or after `wait`.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn wait_job(&self, id: JobId, wait: Duration) -> Result<JobView, Error> {
+        self.ask(|promise| Request::WaitJob { id, wait, promise }).await
+    }
+
+    /// Starts a bulk action and answers when it has ended. It goes on if this is dropped.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn run_task(&self, task: NewTask) -> Result<TaskView, Error> {
+        self.ask(|promise| Request::RunTask(task, promise)).await
+    }
+
+    /// Reads the bytes of jobs.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], or why the shard has ended.
+    pub async fn fill(&self, jobs: Vec<JobView>, with_payload: bool) -> Result<Vec<FilledJob>, Error> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let filled = fill::fill_jobs(&self.shared, jobs, with_payload, Pattern::Random).await?;
+        let mut complete = Vec::with_capacity(filled.len());
+        for (id, filled) in ids.into_iter().zip(filled) {
+            complete.push(match filled {
+                Ok(filled) => filled,
+                Err(missing) if missing.is_trimmed() => match self.fill_again(id, with_payload).await {
+                    Ok(filled) => filled,
+                    // It ended between the list and now.
+                    Err(Error::Rejected(_)) => continue,
+                    Err(error) => return Err(error),
+                },
+                Err(missing) => return Err(self.report(*missing)),
+            });
+        }
+        Ok(complete)
+    }
+
+    /// A job has moved in the log since it was looked at: look again.
+    async fn fill_again(&self, id: JobId, with_payload: bool) -> Result<FilledJob, Error> {
+        let Answer::Job(view) = self.query(Query::Job(id)).await? else {
+            unreachable!("asked for a job");
+        };
+        let filled = fill::fill_jobs(&self.shared, vec![*view], with_payload, Pattern::Random).await?;
+        match filled.into_iter().next() {
+            Some(Ok(filled)) => Ok(filled),
+            Some(Err(missing)) => Err(self.report(*missing)),
+            None => unreachable!("one job was asked for"),
+        }
+    }
+
+    /// Bytes that cannot be read are an operator's business.
+    fn report(&self, missing: Missing) -> Error {
+        self.shared.count_unreadable();
+        let job = missing.job.map(tracing::field::display);
+        let error = Error::Unreadable { place: missing.place, reason: missing.error.to_string().into() };
+        tracing::error!(job, %error, "stored bytes cannot be read: run `recado log check`");
+        error
+    }
+
+    /// The bytes at a place.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], or why the shard has ended.
+    pub async fn fetch(&self, place: Place) -> Result<Bytes, Error> {
+        match fill::fetch_all(&self.shared, vec![place], Pattern::Random).await?.pop() {
+            Some(Ok(bytes)) => Ok(bytes),
+            Some(Err(error)) => Err(self.report(Missing { job: None, place, error })),
+            None => unreachable!("one place was asked for"),
+        }
+    }
+
+    /// The jobs of the answer that [`Reply::Saved`] points to.
+    ///
+    /// # Errors
+    /// As [`Handle::fetch`].
+    pub async fn saved(&self, place: Place) -> Result<Vec<Enqueued>, Error> {
+        self.saved_answer(place).await.map(|saved| saved.jobs)
+    }
+
+    /// The answer that [`Reply::Saved`] points to.
+    ///
+    /// # Errors
+    /// As [`Handle::fetch`].
+    pub async fn saved_answer(&self, place: Place) -> Result<SavedAnswer, Error> {
+        let bytes = self.fetch(place).await?;
+        recado_core::decode_saved(&bytes).map_err(|error| {
+            self.shared.count_unreadable();
+            Error::Unreadable { place, reason: error.to_string().into() }
+        })
+    }
+
+    /// When a producer that a full queue has refused should come back, by the rate at which it drains.
+    #[must_use]
+    pub fn retry_after(&self, queue: &str) -> Option<Duration> {
+        let drain = self.shared.drain.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        drain.get(queue).map(|ms| Duration::from_millis(*ms))
+    }
+
+    /// Figures of the shard.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut status = self.shared.with_status(|status| status.clone());
+        (status.queued, status.queued_max) = self.shared.inbox.fill();
+        status.unreadable = self.shared.unreadable.load(Ordering::Relaxed);
+        status.unpatched = self.shared.unpatched.load(Ordering::Relaxed);
+        status.cached_bytes = self.shared.cache.bytes() as u64;
+        match self.shared.inbox.gate() {
+            Gate::Open => {}
+            Gate::Stopping => status.stopping = true,
+            Gate::Failed(reason) => status.failed = Some(reason),
+        }
+        status
+    }
+
+    /// The key of receipts.
+    #[must_use]
+    pub fn secret(&self) -> Secret {
+        self.shared.secret.get().copied().unwrap_or_default()
+    }
+
+    /// Copies the log as it is committed now into the empty directory `to`, off the writer.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub async fn backup(&self, to: PathBuf) -> Result<Backup, BackupError> {
+        let (promise, promised) = oneshot::channel();
+        let reader = Arc::clone(&self.shared.reader);
+        // It may take minutes: a thread of its own keeps the readers free.
+        let copy = move || drop(promise.send(reader.backup(&to)));
+        std::thread::Builder::new().name("recado-backup".into()).spawn(copy).map_err(BackupError::Thread)?;
+        match promised.await {
+            Ok(copied) => copied.map_err(BackupError::Log),
+            Err(_) => Err(BackupError::Ended),
+        }
+    }
+
+    /// Resolves with the reason when the log has failed; never otherwise.
+    pub async fn failed(&self) -> Arc<str> {
+        let mut failed = self.shared.failed.subscribe();
+        loop {
+            if let Some(reason) = failed.borrow_and_update().clone() {
+                return reason;
+            }
+            // The sender lives as long as this handle.
+            if failed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// From now on requests are refused, and long polls end with empty answers.
+    pub(crate) fn begin_stop(&self) {
+        self.shared.inbox.close(Gate::Stopping);
+    }
+}
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The log could not be copied.
+    #[error(transparent)]
+    Log(recado_log::Error),
+    /// The system gave no thread.
+    #[error("cannot start a thread for the backup: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The copying thread ended without a result.
+    #[error("the backup broke off: see the log of this process")]
+    Ended,
+}

@@ -1,0 +1,183 @@
+//! The only way into the writer: a bounded lane for requests and one for its own affairs.
+//!
+//! The second lane holds jobs to be given back (never more than there are in flight) and bytes that
+//! were fetched (never more than were asked for), so it needs no bound of its own and is open while
+//! the first one is full.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Reply, Settle, Settled, TaskView};
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+use crate::tasks::Patched;
+use crate::trim::Fetched;
+use crate::waiters::ReceiveRequest;
+
+/// Where an answer goes.
+pub(crate) type Promise<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What became of the entries of a settle.
+pub(crate) type Outcomes = Vec<Result<Settled, Rejection>>;
+
+/// What callers ask.
+pub(crate) enum Request {
+    Command(Command, Promise<Reply>),
+    Query(Query, Promise<Answer>),
+    Settle(SettleRequest),
+    Receive(Box<ReceiveRequest>),
+    WaitJob { id: JobId, wait: Duration, promise: Promise<JobView> },
+    RunTask(NewTask, Promise<TaskView>),
+}
+
+/// Entries not yet decided stand in reverse, so that the next one is popped.
+pub(crate) struct SettleRequest {
+    pub(crate) entries: Vec<Settle>,
+    pub(crate) done: Outcomes,
+    pub(crate) promise: Promise<Outcomes>,
+}
+
+/// What the shard tells itself.
+pub(crate) enum Internal {
+    GiveBack { job: JobId, nonce: u64 },
+    Copies(Fetched),
+    Patched(Box<Patched>),
+}
+
+/// Wakes the writer's thread, once there is one.
+#[derive(Clone, Default)]
+pub(crate) struct Bell(Arc<OnceLock<Thread>>);
+
+impl Bell {
+    /// Costs an atomic swap while the thread runs and a system call only when it is parked.
+    pub(crate) fn ring(&self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
+
+    /// The calling thread is the one to wake.
+    pub(crate) fn is_mine(&self) {
+        assert!(self.0.set(std::thread::current()).is_ok(), "a shard has one writer");
+    }
+}
+
+/// Whether requests are taken.
+#[derive(Clone)]
+pub(crate) enum Gate {
+    Open,
+    Stopping,
+    Failed(Arc<str>),
+}
+
+impl Gate {
+    /// What to answer instead of taking a request.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        match self {
+            Self::Open => None,
+            Self::Stopping => Some(Error::Stopping),
+            Self::Failed(reason) => Some(Error::LogFailed { reason: Arc::clone(reason) }),
+        }
+    }
+}
+
+struct Lanes {
+    gate: Gate,
+    requests: Vec<Request>,
+    internal: Vec<Internal>,
+    /// Requests that the writer has taken and not yet decided.
+    backlog: usize,
+    /// Requests decided per second, as last measured; 0 is unknown.
+    per_second: u64,
+}
+
+pub(crate) struct Inbox {
+    lanes: Mutex<Lanes>,
+    bell: Bell,
+    requests_max: usize,
+}
+
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+impl Inbox {
+    pub(crate) fn new(requests_max: usize, bell: Bell) -> Self {
+        let lanes = Lanes { gate: Gate::Open, requests: Vec::new(), internal: Vec::new(), backlog: 0, per_second: 0 };
+        Self { lanes: Mutex::new(lanes), bell, requests_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lanes> {
+        // Nothing below panics between two changes that belong together.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, request: Request) -> Result<(), Error> {
+        let mut lanes = self.lock();
+        if let Some(refusal) = lanes.gate.refusal() {
+            return Err(refusal);
+        }
+        let waiting = lanes.requests.len() + lanes.backlog;
+        if waiting >= self.requests_max {
+            return Err(Error::Overloaded { retry_after: retry_after(waiting, lanes.per_second) });
+        }
+        lanes.requests.push(request);
+        drop(lanes);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Dropped when the writer has failed: nobody is left to act on it.
+    pub(crate) fn push_internal(&self, internal: impl IntoIterator<Item = Internal>) {
+        let mut lanes = self.lock();
+        if matches!(lanes.gate, Gate::Failed(_)) {
+            return;
+        }
+        lanes.internal.extend(internal);
+        drop(lanes);
+        self.bell.ring();
+    }
+
+    /// Moves what has come in to the writer, which says how much it still has from before.
+    pub(crate) fn take(&self, requests: &mut Vec<Request>, internal: &mut Vec<Internal>, backlog: usize) -> Gate {
+        assert!(requests.is_empty() && internal.is_empty(), "what was taken before is decided first");
+        let mut lanes = self.lock();
+        mem::swap(&mut lanes.requests, requests);
+        mem::swap(&mut lanes.internal, internal);
+        lanes.backlog = backlog + requests.len();
+        lanes.gate.clone()
+    }
+
+    pub(crate) fn set_rate(&self, per_second: u64) {
+        self.lock().per_second = per_second;
+    }
+
+    pub(crate) fn close(&self, gate: Gate) {
+        let mut lanes = self.lock();
+        if !matches!(lanes.gate, Gate::Failed(_)) {
+            lanes.gate = gate;
+        }
+        drop(lanes);
+        self.bell.ring();
+    }
+
+    pub(crate) fn gate(&self) -> Gate {
+        self.lock().gate.clone()
+    }
+
+    /// Requests waiting, and how many may.
+    pub(crate) fn fill(&self) -> (usize, usize) {
+        let lanes = self.lock();
+        (lanes.requests.len() + lanes.backlog, self.requests_max)
+    }
+}
+
+fn retry_after(waiting: usize, per_second: u64) -> Duration {
+    if per_second == 0 {
+        return Duration::from_secs(1);
+    }
+    let millis = (waiting as u64).saturating_mul(1000) / per_second;
+    Duration::from_millis(millis).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX)
+}

@@ -1,0 +1,208 @@
+//! Decides requests in the order in which they came.
+
+use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Reply, TaskState, TaskView};
+
+use crate::clock::Now;
+use crate::error::Error;
+use crate::inbox::{Promise, Request, SettleRequest};
+use crate::parked::Outgoing;
+use crate::receive::{SPACE_RETRY_AFTER, Settling};
+use crate::shard::Shard;
+use crate::space;
+use crate::writer::Room;
+
+/// Requests decided in one turn, so that timers and tasks have theirs.
+const REQUESTS_PER_TURN_MAX: usize = 1_024;
+
+impl Shard {
+    /// Decides what is waiting, as far as there is room. True when room ran out.
+    pub(crate) fn serve(&mut self, now: Now) -> Result<bool, recado_log::Error> {
+        for _ in 0..REQUESTS_PER_TURN_MAX {
+            let Some(request) = self.backlog.pop_front() else { return Ok(false) };
+            if let Some(request) = self.decide(now, request)? {
+                self.backlog.push_front(request);
+                return Ok(true);
+            }
+            self.requests += 1;
+            if self.writer.is_batch_full() {
+                self.writer.submit(now)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the request back when it must wait for room.
+    fn decide(&mut self, now: Now, request: Request) -> Result<Option<Request>, recado_log::Error> {
+        match request {
+            Request::Command(command, promise) => self.command(now, command, promise),
+            Request::Settle(settle) => self.settle(now, settle),
+            Request::Receive(receive) => self.receive(now, receive),
+            Request::RunTask(task, promise) => self.run_task(now, task, promise),
+            Request::Query(query, promise) => {
+                if !promise.is_closed() {
+                    let answer = self.writer.answer(now, &query).map_err(Error::Rejected);
+                    self.writer.park(Outgoing::Answer(promise, answer));
+                }
+                Ok(None)
+            }
+            Request::WaitJob { id, wait, promise } => {
+                match self.view(now, id) {
+                    Ok(job) if !wait.is_zero() && !has_ended(&job) && !self.is_stopping() => {
+                        self.watchers.add_job(id, now.elapsed + wait, promise);
+                    }
+                    job => self.writer.park(Outgoing::Job(promise, job.map_err(Error::Rejected))),
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn command(
+        &mut self,
+        now: Now,
+        command: Command,
+        promise: Promise<Reply>,
+    ) -> Result<Option<Request>, recado_log::Error> {
+        let (bytes, limit) = (space::bound(&command), self.writer.command_bytes_max());
+        if bytes > limit {
+            drop(promise.send(Err(Error::TooLarge { limit: limit as u64, actual: bytes as u64 })));
+            return Ok(None);
+        }
+        match self.writer.claim(now, space::class(&command), bytes)? {
+            Room::Yes => {
+                let reply = self.writer.run(now, &command);
+                if let Err(Rejection::QueueFull { queue, .. }) = &reply {
+                    self.note_drain(queue);
+                }
+                self.writer.park(Outgoing::Reply(promise, reply.map_err(Error::Rejected)));
+                Ok(None)
+            }
+            Room::Later => Ok(Some(Request::Command(command, promise))),
+            Room::Full => {
+                drop(promise.send(Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER })));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Remembers how fast a full queue drains, for whoever tells the producer when to come back.
+    fn note_drain(&mut self, queue: &str) {
+        let interval = self.writer.state.drain_interval_ms(queue);
+        let mut drain = self.writer.shared.drain.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match interval {
+            Some(ms) => drop(drain.insert(queue.into(), ms)),
+            None => drop(drain.remove(queue)),
+        }
+    }
+
+    fn settle(&mut self, now: Now, mut request: SettleRequest) -> Result<Option<Request>, recado_log::Error> {
+        match self.settle_all(now, &mut request.entries, &mut request.done)? {
+            Settling::Done => self.writer.park(Outgoing::Settled(request.promise, request.done)),
+            Settling::Later => return Ok(Some(Request::Settle(request))),
+            Settling::Full => {
+                drop(request.promise.send(Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER })));
+            }
+        }
+        Ok(None)
+    }
+
+    fn run_task(
+        &mut self,
+        now: Now,
+        task: NewTask,
+        promise: Promise<TaskView>,
+    ) -> Result<Option<Request>, recado_log::Error> {
+        let command = Command::StartTask(task);
+        let (bytes, limit) = (space::bound(&command), self.writer.command_bytes_max());
+        let refusal = if bytes > limit {
+            Error::TooLarge { limit: limit as u64, actual: bytes as u64 }
+        } else {
+            match self.writer.claim(now, space::class(&command), bytes)? {
+                Room::Yes => {
+                    match self.writer.run(now, &command) {
+                        Ok(Reply::Task(view)) if view.state == TaskState::Running && !self.is_stopping() => {
+                            self.watchers.add_task(view.id, promise);
+                        }
+                        Ok(Reply::Task(view)) => self.writer.park(Outgoing::Task(promise, Ok(view))),
+                        Ok(other) => unreachable!("a task answers with its view, not {other:?}"),
+                        Err(rejection) => self.writer.park(Outgoing::Task(promise, Err(rejection.into()))),
+                    }
+                    return Ok(None);
+                }
+                Room::Later => {
+                    let Command::StartTask(task) = command else { unreachable!("it was built above") };
+                    return Ok(Some(Request::RunTask(task, promise)));
+                }
+                Room::Full => Error::StorageFull { retry_after: SPACE_RETRY_AFTER },
+            }
+        };
+        drop(promise.send(Err(refusal)));
+        Ok(None)
+    }
+
+    fn view(&self, now: Now, id: JobId) -> Result<JobView, Rejection> {
+        match self.writer.answer(now, &Query::Job(id))? {
+            Answer::Job(view) => Ok(*view),
+            other => unreachable!("asked for a job, not {other:?}"),
+        }
+    }
+
+    /// Answers those who wait for jobs and tasks that have ended, or whose wait is over.
+    pub(crate) fn serve_watchers(&mut self, now: Now) {
+        let ended = self.writer.state.take_ended();
+        if self.watchers.watches_jobs() {
+            for id in ended {
+                for promise in self.watchers.take_job(id) {
+                    self.answer_job(now, id, promise);
+                }
+            }
+        }
+        while let Some((id, promise)) = self.watchers.take_overdue(now.elapsed) {
+            self.answer_job(now, id, promise);
+        }
+        for task in self.watchers.tasks() {
+            let view = match self.writer.answer(now, &Query::Task(task)) {
+                Ok(Answer::Task(view)) if view.state == TaskState::Running => continue,
+                Ok(Answer::Task(view)) => Ok(*view),
+                Ok(other) => unreachable!("asked for a task, not {other:?}"),
+                Err(rejection) => Err(Error::Rejected(rejection)),
+            };
+            for promise in self.watchers.take_task(task) {
+                self.writer.park(Outgoing::Task(promise, view.clone()));
+            }
+        }
+    }
+
+    fn answer_job(&mut self, now: Now, id: JobId, promise: Promise<JobView>) {
+        if !promise.is_closed() {
+            let job = self.view(now, id).map_err(Error::Rejected);
+            self.writer.park(Outgoing::Job(promise, job));
+        }
+    }
+
+    /// Answers all who wait for jobs as they are, and leaves tasks to the next service.
+    pub(crate) fn dismiss_watchers(&mut self, now: Now) {
+        while let Some((id, promise)) = self.watchers.take_overdue(std::time::Duration::MAX) {
+            self.answer_job(now, id, promise);
+        }
+        self.watchers.fail_tasks(&Error::Stopping);
+    }
+}
+
+fn has_ended(job: &JobView) -> bool {
+    job.state.is_final() || job.state == recado_core::JobState::Dead
+}
+
+impl Request {
+    /// Answers without deciding.
+    pub(crate) fn fail(self, error: Error) {
+        match self {
+            Self::Command(_, promise) => drop(promise.send(Err(error))),
+            Self::Query(_, promise) => drop(promise.send(Err(error))),
+            Self::Settle(settle) => drop(settle.promise.send(Err(error))),
+            Self::Receive(receive) => drop(receive.promise.send(Err(error))),
+            Self::WaitJob { promise, .. } => drop(promise.send(Err(error))),
+            Self::RunTask(_, promise) => drop(promise.send(Err(error))),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the writer and its callers share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use recado_core::{Place, Secret};
+use recado_log::{Position, Reader};
+use tokio::sync::watch;
+
+use crate::cache::Cache;
+use crate::error::Error;
+use crate::inbox::{Gate, Inbox};
+use crate::pool::Workers;
+use crate::status::Status;
+
+pub(crate) struct Shared {
+    pub(crate) inbox: Inbox,
+    pub(crate) cache: Cache,
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) workers: Arc<dyn Workers>,
+    pub(crate) secret: OnceLock<Secret>,
+    pub(crate) failed: watch::Sender<Option<Arc<str>>>,
+    pub(crate) status: Mutex<Status>,
+    pub(crate) unreadable: AtomicU64,
+    pub(crate) unpatched: AtomicU64,
+    /// Milliseconds in which a queue that refused a producer loses one job, as measured then.
+    pub(crate) drain: Mutex<BTreeMap<Box<str>, u64>>,
+}
+
+impl Shared {
+    /// Why a promise was dropped without an answer.
+    pub(crate) fn gone(&self) -> Error {
+        self.inbox.gate().refusal().unwrap_or(Error::Stopping)
+    }
+
+    pub(crate) fn fail(&self, reason: &Arc<str>) {
+        self.inbox.close(Gate::Failed(Arc::clone(reason)));
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            if first {
+                *failed = Some(Arc::clone(reason));
+            }
+            first
+        });
+    }
+
+    pub(crate) fn count_unreadable(&self) {
+        self.unreadable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_unpatched(&self) {
+        self.unpatched.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The bytes at a place, from memory or from the log. It blocks: for reader threads only.
+    pub(crate) fn read(&self, place: Place) -> Result<Bytes, recado_log::Error> {
+        self.cache.get(place).map_or_else(|| self.reader.get(log_place(place)), Ok)
+    }
+
+    pub(crate) fn with_status<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The core's place as the log's.
+pub(crate) fn log_place(place: Place) -> recado_log::Place {
+    recado_log::Place { position: Position(place.position), offset: place.offset, length: place.length }
+}

@@ -1,0 +1,227 @@
+//! Keeps the log short: live items of its oldest part are written again at its head, then that part is
+//! freed.
+//!
+//! The log may have twice the size of what is live, plus what is pinned, plus two units. As it nears that,
+//! each appended byte pays for up to two copied ones; an idle shard copies without being paid for. A part
+//! is freed only when all that made it superfluous is committed: what is only decided may be lost yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::{Command, CopyPlan};
+use recado_log::{Class, Position, Usage};
+
+use crate::clock::Now;
+use crate::inbox::Internal;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use crate::space;
+use crate::writer::Room;
+
+/// Items in one copying step.
+const COPY_ITEMS_MAX: usize = 256;
+/// Bytes in one copying step.
+const COPY_BYTES_MAX: u64 = 256 * 1024;
+/// Copied bytes that an appended byte pays for when the log is at its bound.
+const COPIES_PER_BYTE_MAX: u64 = 2;
+/// So long without requests makes a shard idle.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Pause between two copying steps of an idle shard.
+const IDLE_PAUSE: Duration = Duration::from_millis(20);
+/// Pause after live bytes could not be read.
+const UNREADABLE_PAUSE: Duration = Duration::from_secs(60);
+/// The log is asked to free something each time so much of a unit was appended.
+const TRIMS_PER_UNIT: u64 = 16;
+
+/// Items with the bytes they need, or why these cannot be read.
+pub(crate) struct Fetched(Result<Vec<CopyPlan>, String>);
+
+#[derive(Default)]
+pub(crate) struct Trimmer {
+    /// Bytes that may be copied; below zero after a large item.
+    credit: i64,
+    /// What the writer had appended when that was last looked at.
+    seen_bytes: u64,
+    /// Of it, what was copies.
+    copied_bytes: u64,
+    is_fetching: bool,
+    fetched: Option<Vec<CopyPlan>>,
+    /// Once this is committed, all below that can be freed.
+    free: Option<(u64, u64)>,
+    freed_below: u64,
+    /// Appended since the log was last asked to free something.
+    unfreed_bytes: u64,
+    /// Copied since anyone else appended: idle copying ends when it has gone round once.
+    idle_bytes: u64,
+    not_before: Duration,
+    /// When an idle shard goes on copying.
+    pub(crate) next_at: Option<Duration>,
+}
+
+impl Trimmer {
+    pub(crate) fn add_fetched(&mut self, fetched: Fetched, now: Now) {
+        self.is_fetching = false;
+        match fetched.0 {
+            Ok(plans) => self.fetched = Some(plans),
+            Err(reason) => {
+                tracing::error!(reason, "live bytes cannot be read: the log is not trimmed; run `recado log check`");
+                self.not_before = now.elapsed + UNREADABLE_PAUSE;
+            }
+        }
+    }
+
+    /// Turns what was appended into leave to copy.
+    fn earn(&mut self, appended: u64, usage: &Usage, live: u64) {
+        let others = (appended - self.seen_bytes).saturating_sub(self.copied_bytes);
+        self.unfreed_bytes = self.unfreed_bytes.saturating_add(appended - self.seen_bytes);
+        (self.seen_bytes, self.copied_bytes) = (appended, 0);
+        if others > 0 {
+            self.idle_bytes = 0;
+        }
+        let (low, high) = marks(usage, live);
+        let over = usage.log_bytes.saturating_sub(low);
+        if over == 0 {
+            self.credit = self.credit.min(0);
+            return;
+        }
+        let paid = u128::from(others) * u128::from(COPIES_PER_BYTE_MAX) * u128::from(over.min(high - low));
+        let paid = i64::try_from(paid / u128::from(high - low)).unwrap_or(i64::MAX);
+        self.credit = self.credit.saturating_add(paid).min(usage.unit_bytes as i64);
+    }
+}
+
+/// Where copying begins, and where it is paid in full: one unit before the log's bound.
+fn marks(usage: &Usage, live: u64) -> (u64, u64) {
+    let low = live + live / 2 + usage.pinned_bytes + usage.unit_bytes / 2;
+    (low, 2 * live + usage.pinned_bytes + usage.unit_bytes)
+}
+
+impl Shard {
+    /// A turn of copying and freeing. True when room ran out.
+    pub(crate) fn trim(&mut self, now: Now, last_request: Duration) -> Result<bool, recado_log::Error> {
+        self.free(now)?;
+        let usage = self.writer.log.usage();
+        let live = self.writer.state.live_bytes();
+        self.trimmer.earn(self.writer.appended_bytes, &usage, live);
+        self.trimmer.next_at = None;
+        if let Some(plans) = self.trimmer.fetched.take() {
+            return self.copy(now, plans);
+        }
+        if self.trimmer.is_fetching || now.elapsed < self.trimmer.not_before {
+            return Ok(false);
+        }
+        let is_idle = now.elapsed.saturating_sub(last_request) >= IDLE_AFTER;
+        let is_due = self.trimmer.credit > 0 || (is_idle && self.may_idle_copy(&usage, live));
+        if is_due && !self.is_stopping() {
+            if self.trimmer.credit <= 0 {
+                self.trimmer.not_before = now.elapsed + IDLE_PAUSE;
+                self.trimmer.next_at = Some(self.trimmer.not_before);
+            }
+            self.fetch();
+        } else if !is_idle && self.may_idle_copy(&usage, live) {
+            self.trimmer.next_at = Some(last_request + IDLE_AFTER);
+        }
+        Ok(false)
+    }
+
+    fn may_idle_copy(&self, usage: &Usage, live: u64) -> bool {
+        let (low, _) = marks(usage, live);
+        usage.log_bytes > low && self.trimmer.idle_bytes <= live + usage.unit_bytes
+    }
+
+    /// Chooses the oldest items and has their bytes read.
+    fn fetch(&mut self) {
+        // What is not committed yet is not worth copying, and cannot be read while it is being built.
+        let mut plans = self.writer.state.oldest_copies(self.writer.committed(), COPY_ITEMS_MAX);
+        let mut bytes = 0;
+        let count = plans.iter().take_while(|plan| {
+            let before = bytes;
+            bytes += space::copy_bytes(plan) as u64;
+            before == 0 || bytes <= COPY_BYTES_MAX
+        });
+        let count = count.count();
+        plans.truncate(count);
+        if plans.is_empty() {
+            return;
+        }
+        self.trimmer.is_fetching = true;
+        let shared = Arc::clone(&self.writer.shared);
+        self.writer.shared.workers.run(Box::new(move || {
+            let fetched = Fetched(read_all(&shared, plans));
+            shared.inbox.push_internal([Internal::Copies(fetched)]);
+        }));
+    }
+
+    fn copy(&mut self, now: Now, plans: Vec<CopyPlan>) -> Result<bool, recado_log::Error> {
+        let command = Command::Copy(plans);
+        let bytes = space::bound(&command);
+        if bytes > self.writer.command_bytes_max() {
+            tracing::error!(bytes, "an item is larger than a batch of this log: the log is not trimmed");
+            self.trimmer.not_before = now.elapsed + UNREADABLE_PAUSE;
+            return Ok(false);
+        }
+        match self.writer.claim(now, Class::Copy, bytes)? {
+            Room::Yes => {}
+            Room::Later | Room::Full => {
+                if let Command::Copy(plans) = command {
+                    self.trimmer.fetched = Some(plans);
+                }
+                return Ok(true);
+            }
+        }
+        let before = self.writer.draft_bytes();
+        if let Err(rejection) = self.writer.run(now, &command) {
+            unreachable!("copies are never refused: {rejection}");
+        }
+        let copied = (self.writer.draft_bytes() - before) as u64;
+        self.trimmer.copied_bytes += copied;
+        self.trimmer.idle_bytes += copied;
+        self.trimmer.credit = self.trimmer.credit.saturating_sub(i64::try_from(copied).unwrap_or(i64::MAX));
+        // Ask soon: a copy may have been the last that held a unit.
+        self.trimmer.unfreed_bytes = u64::MAX / 2;
+        Ok(false)
+    }
+
+    /// Asks the log to free what no item needs, once all that says so is committed.
+    fn free(&mut self, now: Now) -> Result<(), recado_log::Error> {
+        if let Some((after, below)) = self.trimmer.free {
+            if self.writer.committed() < after {
+                return Ok(());
+            }
+            self.trimmer.free = None;
+            self.trimmer.freed_below = below;
+            self.writer.log.trim(Position(below))?;
+        }
+        let unit = self.writer.log.usage().unit_bytes;
+        let is_idle = now.elapsed.saturating_sub(self.last_request) >= IDLE_AFTER;
+        let is_worth_it = self.trimmer.unfreed_bytes >= unit / TRIMS_PER_UNIT;
+        if let Some(after) = self.writer.settled_position()
+            && (is_worth_it || (is_idle && self.trimmer.unfreed_bytes > 0))
+        {
+            let below = self.writer.state.oldest_position().unwrap_or(after);
+            assert!(below <= after, "an item stands behind what was submitted");
+            self.trimmer.unfreed_bytes = 0;
+            if below > self.trimmer.freed_below {
+                self.trimmer.free = Some((after, below));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_all(shared: &Shared, mut plans: Vec<CopyPlan>) -> Result<Vec<CopyPlan>, String> {
+    for plan in &mut plans {
+        for place in &plan.places {
+            match shared.read(*place) {
+                Ok(bytes) => plan.bytes.push(bytes.to_vec()),
+                // The item has ended or moved meanwhile: an incomplete plan copies nothing.
+                Err(recado_log::Error::Trimmed { .. }) => break,
+                Err(error) => {
+                    shared.count_unreadable();
+                    return Err(error.to_string());
+                }
+            }
+        }
+    }
+    Ok(plans)
+}

@@ -1,0 +1,250 @@
+//! Joins state and log: decides into the batch under construction, submits it, and lets answers leave.
+//!
+//! What is applied here runs ahead of the log and cannot be undone, so room in the batch and in the log
+//! is claimed before anything is decided, and any failure of the log is final.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use recado_core::{Answer, Command, Draft, Moment, Presence, Query, Rejection, Reply, State};
+use recado_log::{Batch, Class, Limits, Log, Urgency};
+
+use crate::clock::{Entropy, Now};
+use crate::error::Error;
+use crate::parked::{Outgoing, Parked};
+use crate::shared::Shared;
+use crate::space::SETTLE_BYTES_MAX;
+use crate::status::CommitTimes;
+
+/// A batch of this size is submitted although more requests wait, in bytes.
+const BATCH_BYTES_TARGET: usize = 256 * 1024;
+/// Kept free in each batch for what stands before its events.
+const BATCH_HEAD_BYTES: usize = 64;
+/// Space that is not there for so long, on a disk that is not full, will not come: refuse.
+const STARVED_MAX: Duration = Duration::from_secs(1);
+
+/// Whether there is room for what a command may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Yes,
+    /// The log is behind: keep the request and try again.
+    Later,
+    /// Storage is short: refuse.
+    Full,
+}
+
+struct Submitted {
+    position: u64,
+    at: Duration,
+}
+
+pub(crate) struct Writer {
+    pub(crate) log: Box<dyn Log>,
+    pub(crate) state: State,
+    pub(crate) presence: Presence,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) limits: Limits,
+    pub(crate) commit_times: CommitTimes,
+    /// Bytes handed to the log since it was opened.
+    pub(crate) appended_bytes: u64,
+    entropy: Box<dyn Entropy>,
+    draft: Draft,
+    /// Wall clock of the draft's newest decision.
+    decided_at: u64,
+    parked: Parked,
+    submitted: VecDeque<Submitted>,
+    newest: u64,
+    committed: u64,
+    /// The oldest lazy batch whose sync has not been asked for.
+    lazy: Option<u64>,
+    starved_since: Option<Duration>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        log: Box<dyn Log>,
+        state: State,
+        shared: Arc<Shared>,
+        entropy: Box<dyn Entropy>,
+        newest: u64,
+    ) -> Self {
+        let limits = log.limits();
+        let draft = Draft::new(log.next().0);
+        Self {
+            log,
+            state,
+            presence: Presence::default(),
+            shared,
+            limits,
+            commit_times: CommitTimes::default(),
+            appended_bytes: 0,
+            entropy,
+            draft,
+            decided_at: 0,
+            parked: Parked::default(),
+            submitted: VecDeque::new(),
+            newest,
+            committed: newest,
+            lazy: None,
+            starved_since: None,
+        }
+    }
+
+    /// Largest command, in bytes of its bound.
+    pub(crate) fn command_bytes_max(&self) -> usize {
+        self.limits.batch_bytes_max - BATCH_HEAD_BYTES
+    }
+
+    /// Bytes that `class` may still add behind what is being built.
+    pub(crate) fn spare(&self, class: Class) -> u64 {
+        self.log.room(class).saturating_sub((self.draft.len_bytes() + BATCH_HEAD_BYTES) as u64)
+    }
+
+    /// Makes sure that `bytes` fit in the batch and in the log.
+    pub(crate) fn claim(&mut self, now: Now, class: Class, bytes: usize) -> Result<Room, recado_log::Error> {
+        assert!(bytes <= self.command_bytes_max(), "too large a command is refused before");
+        if self.draft.len_bytes() + bytes > self.command_bytes_max() && !self.submit(now)? {
+            return Ok(Room::Later);
+        }
+        if self.spare(class) >= bytes as u64 {
+            self.starved_since = None;
+            return Ok(Room::Yes);
+        }
+        // A log that is only slow to prepare its next part is waited for, but not for ever.
+        let since = *self.starved_since.get_or_insert(now.elapsed);
+        let hopeless = self.log.is_short_of_space() || now.elapsed.saturating_sub(since) > STARVED_MAX;
+        Ok(if hopeless { Room::Full } else { Room::Later })
+    }
+
+    /// The next claim waits for space, not for the log's window.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved_since.is_some()
+    }
+
+    /// Jobs that may be handed out so that each can still be settled.
+    pub(crate) fn may_hand_out(&self) -> usize {
+        if !self.log.is_short_of_space() {
+            return usize::MAX;
+        }
+        let settles = self.spare(Class::Settle) / SETTLE_BYTES_MAX;
+        usize::try_from(settles.saturating_sub(self.state.in_flight())).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn run(&mut self, now: Now, command: &Command) -> Result<Reply, Rejection> {
+        if self.draft.is_empty() {
+            // Only now is it certain where the batch will stand.
+            self.draft.position = self.log.next().0;
+        }
+        self.decided_at = now.wall;
+        let moment = Moment { at: now.wall, entropy: self.entropy.next() };
+        let reply = recado_core::run(&mut self.state, moment, command, &mut self.draft);
+        let bytes = self.draft.len_bytes();
+        assert!(bytes <= self.command_bytes_max(), "a batch of {bytes} bytes outgrew its bound by {command:?}");
+        reply
+    }
+
+    pub(crate) fn answer(&self, now: Now, query: &Query) -> Result<Answer, Rejection> {
+        recado_core::answer(&self.state, &self.presence, now.wall, query)
+    }
+
+    /// Keeps an answer until all it was decided on is committed.
+    pub(crate) fn park(&mut self, outgoing: Outgoing) {
+        let position = if self.draft.is_empty() { self.newest } else { self.draft.position };
+        self.parked.push(position, outgoing);
+    }
+
+    pub(crate) fn is_batch_full(&self) -> bool {
+        self.draft.len_bytes() >= BATCH_BYTES_TARGET
+    }
+
+    /// Hands the batch to the log unless its window is full; true when nothing is left to submit.
+    pub(crate) fn submit(&mut self, now: Now) -> Result<bool, recado_log::Error> {
+        if self.draft.is_empty() {
+            return Ok(true);
+        }
+        if self.submitted.len() >= self.limits.window {
+            self.deliver(now)?;
+            if self.submitted.len() >= self.limits.window {
+                return Ok(false);
+            }
+        }
+        let draft = mem::replace(&mut self.draft, Draft::new(0));
+        let (position, lazy) = (draft.position, draft.only_receives());
+        let (events, tail) = draft.into_parts();
+        let head = Bytes::from(recado_core::encode_batch(self.decided_at, &events));
+        let tail = Bytes::from(tail);
+        self.appended_bytes += (head.len() + tail.len()) as u64;
+        self.shared.cache.put_written(position, tail.clone());
+        let urgency = if lazy { Urgency::Lazy } else { Urgency::Now };
+        let given = self.log.submit(Batch { head, tail }, urgency)?;
+        assert_eq!(given.0, position, "the state points into this batch: it must stand where the log said");
+        if lazy {
+            self.parked.mark_lazy(position, self.newest);
+            self.lazy.get_or_insert(position);
+        } else {
+            self.lazy = None;
+        }
+        assert!(position > self.newest, "positions grow");
+        self.newest = position;
+        self.submitted.push_back(Submitted { position, at: now.elapsed });
+        Ok(true)
+    }
+
+    /// Lets answers leave whose batches are safe, and hurries a lazy batch that one waits for.
+    pub(crate) fn deliver(&mut self, now: Now) -> Result<(), recado_log::Error> {
+        let written = self.log.written().0;
+        self.committed = self.log.committed()?.0;
+        while let Some(oldest) = self.submitted.front().filter(|oldest| oldest.position <= self.committed) {
+            self.commit_times.add(now.elapsed.saturating_sub(oldest.at));
+            self.submitted.pop_front();
+        }
+        self.parked.release(self.committed, written, &self.shared);
+        if let Some(lazy) = self.lazy {
+            if lazy <= self.committed {
+                self.lazy = None;
+            } else if self.parked.needs(lazy) >= lazy {
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.log.flush();
+        self.lazy = None;
+    }
+
+    /// Newest position handed to the log; `None` while more is decided than that.
+    pub(crate) fn settled_position(&self) -> Option<u64> {
+        self.draft.is_empty().then_some(self.newest)
+    }
+
+    /// Position of the batch being built, which no reader can see yet.
+    pub(crate) fn draft_position(&self) -> Option<u64> {
+        (!self.draft.is_empty()).then_some(self.draft.position)
+    }
+
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Nothing waits for the log.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.draft.is_empty() && self.submitted.is_empty() && self.parked.is_empty()
+    }
+
+    pub(crate) fn draft_bytes(&self) -> usize {
+        self.draft.len_bytes()
+    }
+
+    pub(crate) fn has_draft(&self) -> bool {
+        !self.draft.is_empty()
+    }
+
+    pub(crate) fn fail_all(&mut self, error: &Error) {
+        self.parked.fail_all(error);
+    }
+}
