@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::format::SegmentHeader;
 use crate::geometry::Geometry;
 use crate::recovery::{Bad, Cut, Plan, pieces};
-use crate::segments::{self, Broken, Segments, free_name, segment_name};
+use crate::segments::{self, Broken, Segments, free_name, open_segment, segment_name};
 use crate::walk::{End, Walk};
 
 /// Damaged tails that a report names; there may be more.
@@ -117,7 +117,7 @@ pub fn check(disk: &dyn Disk) -> Result<Report, Error> {
         }
     }
     Ok(Report {
-        segments: segments.files.len() as u64,
+        segments: segments.numbers.len() as u64,
         first: Position(geometry.start(segments.first())),
         tip: Position(plan.tip),
         epoch: plan.epoch,
@@ -247,13 +247,13 @@ fn set_aside_segments(
         .iter()
         .filter_map(|name| segments::segment_number(name));
     let mut behind: Vec<u64> = numbers
-        .filter(|number| *number > cut_in || !segments.files.contains_key(number))
+        .filter(|number| *number > cut_in || !segments.numbers.contains(number))
         .collect();
     behind.sort_unstable();
     for number in behind.into_iter().rev() {
         let name = segment_name(number);
         let is_empty =
-            segments.files.contains_key(&number) && !plan.behind.ends.contains_key(&number);
+            segments.numbers.contains(&number) && !plan.behind.ends.contains_key(&number);
         let target = if is_empty {
             free_name(number)
         } else {
@@ -281,9 +281,10 @@ fn cut_segment(
     let piece = pieces(segments, plan.tip, plan.remains_end)
         .into_iter()
         .find(|(number, ..)| *number == cut_in);
-    let (Some((_, from, to)), Some(file)) = (piece, segments.files.get(&cut_in)) else {
+    let Some((_, from, to)) = piece else {
         return Ok(());
     };
+    let file = open_segment(disk, cut_in)?;
     let source_path = disk.path(&segment_name(cut_in));
     let name = format!("{}.{from:08x}.cut", segment_name(cut_in));
     let path = disk.path(&name);
@@ -296,7 +297,7 @@ fn cut_segment(
         let count = usize::try_from(to - at)
             .unwrap_or(usize::MAX)
             .min(buffer.len());
-        read_exact_at(&**file, &mut buffer[..count], at)
+        read_exact_at(&*file, &mut buffer[..count], at)
             .map_err(|source| Error::io("read", &source_path, source))?;
         write_all_at(&*copy, &buffer[..count], at - from)
             .map_err(|source| Error::io("write", &path, source))?;
@@ -307,7 +308,7 @@ fn cut_segment(
     disk.sync_dir()
         .map_err(|source| Error::io("sync", &disk.path(""), source))?;
     repair.kept_in.push(path);
-    zero_at(&**file, from, to).map_err(|source| Error::io("zero", &source_path, source))?;
+    zero_at(&*file, from, to).map_err(|source| Error::io("zero", &source_path, source))?;
     file.sync_data()
         .map_err(|source| Error::io("sync", &source_path, source))
 }

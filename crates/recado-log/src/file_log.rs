@@ -228,7 +228,7 @@ impl FileLog {
             geometry,
             recovery.epoch,
             wake,
-            segments.files,
+            segments.numbers,
             progress,
         ));
         let mut preparer = Preparer::new(

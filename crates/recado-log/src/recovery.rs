@@ -5,7 +5,6 @@
 //! watermark is written again in place and synced: after the death of a process it may stand only in
 //! the page cache, and after a failed sync a second sync of the same pages would prove nothing.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::Position;
@@ -13,7 +12,7 @@ use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at, zero_at};
 use crate::error::Error;
 use crate::format::{RECORD_HEADER_BYTES, SegmentHeader};
 use crate::geometry::Geometry;
-use crate::segments::{Segments, segment_name};
+use crate::segments::{Segments, open_segment, segment_name};
 use crate::walk::{Behind, End, Walk, search};
 
 /// What an open found and did.
@@ -138,38 +137,31 @@ impl Plan {
     /// answer is the number of bytes written again.
     pub(crate) fn carry_out(&self, disk: &dyn Disk, segments: &Segments) -> Result<u64, Error> {
         let geometry = segments.geometry;
-        let mut dirty = BTreeSet::new();
-        for (number, from, to) in pieces(segments, self.tip, self.remains_end) {
-            let done = zero_at(&*segments.files[&number], from, to);
-            done.map_err(|source| Error::io("zero", &disk.path(&segment_name(number)), source))?;
-            dirty.insert(number);
-        }
-        let mut rewritten = 0;
-        for (number, from, to) in pieces(segments, self.watermark, self.tip) {
-            let done = rewrite(&*segments.files[&number], from, to);
-            done.map_err(|source| Error::io("rewrite", &disk.path(&segment_name(number)), source))?;
-            dirty.insert(number);
-            rewritten += to - from;
-        }
+        let cut = pieces(segments, self.tip, self.remains_end);
+        let unproven = pieces(segments, self.watermark, self.tip);
         // A prepared segment may owe its header to the page cache too.
-        for (number, file) in segments.files.range(geometry.segment(self.watermark)..) {
+        let from = geometry.segment(self.watermark.min(self.tip));
+        for number in segments.numbers.range(from..).copied() {
+            let file = open_segment(disk, number)?;
+            let failure =
+                |action, source| Error::io(action, &disk.path(&segment_name(number)), source);
+            for (_, from, to) in cut.iter().filter(|(piece, ..)| *piece == number) {
+                zero_at(&*file, *from, *to).map_err(|source| failure("zero", source))?;
+            }
+            for (_, from, to) in unproven.iter().filter(|(piece, ..)| *piece == number) {
+                rewrite(&*file, *from, *to).map_err(|source| failure("rewrite", source))?;
+            }
             let header = SegmentHeader {
-                number: *number,
+                number,
                 segment_bytes: geometry.segment_bytes,
             };
-            let done = write_all_at(&**file, &header.encode(), 0);
-            done.map_err(|source| {
-                Error::io("rewrite", &disk.path(&segment_name(*number)), source)
-            })?;
-            dirty.insert(*number);
-        }
-        for number in dirty {
-            let done = segments.files[&number].sync_data();
-            done.map_err(|source| Error::io("sync", &disk.path(&segment_name(number)), source))?;
+            write_all_at(&*file, &header.encode(), 0)
+                .map_err(|source| failure("rewrite", source))?;
+            file.sync_data().map_err(|source| failure("sync", source))?;
         }
         disk.sync_dir()
             .map_err(|source| Error::io("sync", &disk.path(""), source))?;
-        Ok(rewritten)
+        Ok(unproven.iter().map(|(_, from, to)| to - from).sum())
     }
 }
 
@@ -213,11 +205,7 @@ fn damaged_tail(
 pub(crate) fn pieces(segments: &Segments, from: u64, to: u64) -> Vec<(u64, u64, u64)> {
     let geometry = segments.geometry;
     let mut pieces = Vec::new();
-    for number in segments
-        .files
-        .range(geometry.segment(from)..)
-        .map(|(number, _)| *number)
-    {
+    for number in segments.numbers.range(geometry.segment(from)..).copied() {
         let (start, end) = (
             from.max(geometry.start(number)),
             to.min(geometry.base(number + 1)),

@@ -5,7 +5,7 @@
 //! locked by the process that has the directory. `*.cut` is what a repair cut away. Nothing else is
 //! looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::Position;
@@ -54,7 +54,7 @@ pub(crate) fn lock(disk: &dyn Disk) -> Result<Box<dyn std::any::Any + Send + Syn
 /// What is in a data directory. The segments are contiguous and of one size.
 pub(crate) struct Segments {
     pub(crate) geometry: Geometry,
-    pub(crate) files: BTreeMap<u64, Arc<dyn DiskFile>>,
+    pub(crate) numbers: BTreeSet<u64>,
     /// Names of files to use again or to remove.
     pub(crate) free: Vec<String>,
 }
@@ -100,78 +100,61 @@ impl Segments {
             let Some(number) = segment_number(&name) else {
                 continue;
             };
-            let (file, header) = read_header(disk, &name)?;
-            match header {
-                Some(header) if header.number != number => free.push(name),
-                Some(header) => {
-                    size.get_or_insert(header.segment_bytes);
-                    found.insert(number, (file, Some(header)));
-                }
-                None => {
-                    found.insert(number, (file, None));
-                }
+            let segment = read_header(disk, &name)?;
+            if segment.header.is_some_and(|header| header.number != number) {
+                free.push(name);
+                continue;
             }
+            if let Some(header) = segment.header {
+                size.get_or_insert(header.segment_bytes);
+            }
+            found.insert(number, segment);
         }
-        if size.is_none()
-            && let Some((number, (file, _))) = found.first_key_value()
-        {
-            let path = disk.path(&segment_name(*number));
-            size = Some(
-                file.size()
-                    .map_err(|source| Error::io("measure", &path, source))?,
-            );
-        }
+        let size = size.or(found.first_key_value().map(|(_, first)| first.length));
         let size = size
             .filter(|size| Geometry::is_valid(*size))
             .unwrap_or(segment_bytes);
-        let (files, broken) = Segments::contiguous(disk, found, size)?;
+        let (numbers, broken) = Segments::contiguous(found, size);
         Ok((
             Segments {
                 geometry: Geometry {
                     segment_bytes: size,
                 },
-                files,
+                numbers,
                 free,
             },
             broken,
         ))
     }
 
-    #[allow(clippy::type_complexity)] // one private step
-    fn contiguous(
-        disk: &dyn Disk,
-        found: BTreeMap<u64, (Arc<dyn DiskFile>, Option<SegmentHeader>)>,
-        size: u64,
-    ) -> Result<(BTreeMap<u64, Arc<dyn DiskFile>>, Option<Broken>), Error> {
-        let mut files: BTreeMap<u64, Arc<dyn DiskFile>> = BTreeMap::new();
-        for (number, (file, header)) in found {
-            let expected = files.last_key_value().map_or(number, |(last, _)| last + 1);
-            let length = file.size().map_err(|source| {
-                Error::io("measure", &disk.path(&segment_name(number)), source)
-            })?;
-            let what = match header {
+    /// The segments from the first one on, up to one that breaks the log.
+    fn contiguous(found: BTreeMap<u64, Found>, size: u64) -> (BTreeSet<u64>, Option<Broken>) {
+        let mut numbers = BTreeSet::new();
+        for (number, found) in found {
+            let expected = numbers.last().map_or(number, |last| last + 1);
+            let what = match found.header {
                 _ if expected != number => "segment file is missing",
                 None => "segment header is damaged",
                 Some(header) if header.segment_bytes != size => {
                     "segment has another size than the first"
                 }
-                Some(_) if length != size => "segment file has the wrong length",
+                Some(_) if found.length != size => "segment file has the wrong length",
                 Some(_) => {
-                    files.insert(number, file);
+                    numbers.insert(number);
                     continue;
                 }
             };
-            let is_header = expected == number && header.is_none();
-            return Ok((
-                files,
+            let is_header = expected == number && found.header.is_none();
+            return (
+                numbers,
                 Some(Broken {
                     number: expected,
                     what,
                     is_header,
                 }),
-            ));
+            );
         }
-        Ok((files, None))
+        (numbers, None)
     }
 
     /// Gives files that are free, but have the name of a segment, a name of their own.
@@ -196,31 +179,49 @@ impl Segments {
 
     /// Number of the first segment, 0 in an empty directory.
     pub(crate) fn first(&self) -> u64 {
-        self.files
-            .first_key_value()
-            .map_or(0, |(number, _)| *number)
+        self.numbers.first().copied().unwrap_or(0)
     }
 }
 
-/// Opens a segment file; no header when it is damaged.
-#[allow(clippy::type_complexity)] // a file and its header
-fn read_header(
-    disk: &dyn Disk,
-    name: &str,
-) -> Result<(Arc<dyn DiskFile>, Option<SegmentHeader>), Error> {
+/// Opens the file of a segment.
+pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> Result<Arc<dyn DiskFile>, Error> {
+    let name = segment_name(number);
+    disk.open(&name)
+        .map_err(|source| Error::io("open", &disk.path(&name), source))
+}
+
+/// A file with the name of a segment.
+struct Found {
+    length: u64,
+    /// None when it is damaged.
+    header: Option<SegmentHeader>,
+}
+
+fn read_header(disk: &dyn Disk, name: &str) -> Result<Found, Error> {
     let path = disk.path(name);
     let file = disk
         .open(name)
         .map_err(|source| Error::io("open", &path, source))?;
-    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-    match read_exact_at(&*file, &mut bytes, 0) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok((file, None)),
-        Err(source) => return Err(Error::io("read", &path, source)),
+    let length = file
+        .size()
+        .map_err(|source| Error::io("measure", &path, source))?;
+    if length < SEGMENT_HEADER_BYTES {
+        return Ok(Found {
+            length,
+            header: None,
+        });
     }
+    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    read_exact_at(&*file, &mut bytes, 0).map_err(|source| Error::io("read", &path, source))?;
     match SegmentHeader::decode(&bytes) {
-        Ok(header) => Ok((file, Some(header))),
-        Err(SegmentFault::Damaged) => Ok((file, None)),
+        Ok(header) => Ok(Found {
+            length,
+            header: Some(header),
+        }),
+        Err(SegmentFault::Damaged) => Ok(Found {
+            length,
+            header: None,
+        }),
         Err(SegmentFault::Newer(found)) => Err(Error::NewerFormat {
             path,
             found,

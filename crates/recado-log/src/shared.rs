@@ -4,7 +4,7 @@
 //! the progress (how far it is durable), the table (which segments there are, and who pinned them).
 //! No lock is taken while another is held. The table is held while a file is opened or renamed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::segments::segment_name;
+use crate::segments::{open_segment, segment_name};
 use crate::{Batch, Class, Position, Urgency};
 
 /// Called whenever the answer of `written`, `committed`, `room` or `is_short_of_space` changed.
@@ -115,23 +115,21 @@ impl Shared {
         geometry: Geometry,
         epoch: u64,
         wake: Wake,
-        files: BTreeMap<u64, Arc<dyn DiskFile>>,
+        numbers: BTreeSet<u64>,
         progress: Progress,
     ) -> Shared {
-        let first = files.first_key_value().map_or(0, |(number, _)| *number);
-        let next = files.last_key_value().map_or(0, |(number, _)| number + 1);
-        let segments = files
-            .into_keys()
-            .map(|number| {
-                (
-                    number,
-                    Segment {
-                        file: None,
-                        used: 0,
-                    },
-                )
-            })
-            .collect();
+        let first = numbers.first().copied().unwrap_or(0);
+        let next = numbers.last().map_or(0, |last| last + 1);
+        let closed = |number| {
+            (
+                number,
+                Segment {
+                    file: None,
+                    used: 0,
+                },
+            )
+        };
+        let segments = numbers.into_iter().map(closed).collect();
         Shared {
             disk,
             geometry,
@@ -310,11 +308,7 @@ impl Shared {
             return Ok(Some(Arc::clone(file)));
         }
         // Under the lock, so that the name cannot pass to another segment meanwhile.
-        let name = segment_name(number);
-        let file = self
-            .disk
-            .open(&name)
-            .map_err(|source| Error::io("open", &self.disk.path(&name), source))?;
+        let file = open_segment(&*self.disk, number)?;
         segment.file = Some(Arc::clone(&file));
         table.close_oldest();
         Ok(Some(file))

@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::Error;
 use crate::format::{ALIGN, Fault, Header, Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use crate::geometry::Geometry;
-use crate::segments::{Segments, segment_name};
+use crate::segments::{Segments, open_segment, segment_name};
 
 const WINDOW_BYTES: usize = 256 << 10;
 
@@ -55,7 +55,8 @@ impl End {
 pub(crate) struct Window<'a> {
     disk: &'a dyn Disk,
     geometry: Geometry,
-    files: &'a BTreeMap<u64, Arc<dyn DiskFile>>,
+    segments: &'a Segments,
+    file: Option<(u64, Arc<dyn DiskFile>)>,
     start: u64,
     bytes: Vec<u8>,
 }
@@ -65,10 +66,25 @@ impl<'a> Window<'a> {
         Window {
             disk,
             geometry: segments.geometry,
-            files: &segments.files,
+            segments,
+            file: None,
             start: 0,
             bytes: Vec::new(),
         }
+    }
+
+    fn file(&mut self, number: u64) -> Result<Option<Arc<dyn DiskFile>>, Error> {
+        if !self.segments.numbers.contains(&number) {
+            return Ok(None);
+        }
+        if let Some((open, file)) = &self.file
+            && *open == number
+        {
+            return Ok(Some(Arc::clone(file)));
+        }
+        let file = open_segment(self.disk, number)?;
+        self.file = Some((number, Arc::clone(&file)));
+        Ok(Some(file))
     }
 
     /// The bytes `position..position + count`, within one segment; `None` where there is no segment.
@@ -76,7 +92,7 @@ impl<'a> Window<'a> {
         let end = position + count as u64;
         if position < self.start || end > self.start + self.bytes.len() as u64 {
             let number = self.geometry.segment(position);
-            let Some(file) = self.files.get(&number) else {
+            let Some(file) = self.file(number)? else {
                 return Ok(None);
             };
             let segment_end = self.geometry.base(number + 1);
@@ -86,7 +102,7 @@ impl<'a> Window<'a> {
                 .resize(usize::try_from(ahead).unwrap_or(count), 0);
             self.start = position;
             if let Err(source) =
-                read_exact_at(&**file, &mut self.bytes, self.geometry.offset(position))
+                read_exact_at(&*file, &mut self.bytes, self.geometry.offset(position))
             {
                 self.bytes.clear();
                 return Err(Error::io(
@@ -100,6 +116,9 @@ impl<'a> Window<'a> {
         Ok(Some(&self.bytes[from..from + count]))
     }
 }
+
+/// A block of free space.
+const ZEROS: [u8; 4096] = [0; 4096];
 
 /// Where the walk stands.
 pub(crate) struct Walk<'a> {
@@ -251,12 +270,7 @@ pub(crate) fn search(disk: &dyn Disk, segments: &Segments, from: u64) -> Result<
     let geometry = segments.geometry;
     let mut behind = Behind::default();
     let mut window = Window::new(disk, segments);
-    for number in segments
-        .files
-        .keys()
-        .copied()
-        .filter(|number| *number >= geometry.segment(from))
-    {
+    for number in segments.numbers.range(geometry.segment(from)..).copied() {
         let mut at = from
             .max(geometry.base(number) + SEGMENT_HEADER_BYTES)
             .next_multiple_of(ALIGN);
@@ -271,6 +285,10 @@ pub(crate) fn search(disk: &dyn Disk, segments: &Segments, from: u64) -> Result<
             let mut offset = 0;
             while offset + RECORD_HEADER_BYTES <= count {
                 let place = &bytes[offset..];
+                if place.starts_with(&ZEROS) {
+                    offset += ZEROS.len();
+                    continue;
+                }
                 if Header::may_start_with(place)
                     && let Ok(header) = Header::decode(place, at + offset as u64)
                 {
