@@ -1,0 +1,109 @@
+//! Cancel and change jobs.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::{evict, keep_until};
+use crate::command::{Cancel, CancelTarget, Moment, Patch, When};
+use crate::draft::Draft;
+use crate::event::{Event, Span};
+use crate::id::JobId;
+use crate::rejection::Rejection;
+use crate::reply::{Cancelled, Reply, State as JobState};
+use crate::state::{LANES_MAX, NONE, Slot, State, domain};
+
+/// Decides the first id only.
+pub(super) fn decide(state: &State, moment: Moment, cancel: &Cancel, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let CancelTarget::Ids(ids) = &cancel.target else {
+        return Ok(Reply::Cancelled(Vec::new()));
+    };
+    let cancelled = ids.first().map(|id| one(state, moment, *id, draft));
+    Ok(Reply::Cancelled(cancelled.into_iter().collect()))
+}
+
+/// Ids of all jobs about a business object, newest first.
+pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
+    let hash = state.hash(domain::BUSINESS, 0, business_id);
+    let mut ids = Vec::new();
+    let mut at = state.businesses.get_by(hash.0).map_or(NONE, |business| business.newest);
+    while at != NONE {
+        ids.push(state.jobs[at].id);
+        at = state.jobs[at].business_next;
+    }
+    ids
+}
+
+fn one(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {
+    let Some(slot) = state.slot_of(id) else { return Cancelled::Gone(id) };
+    let job = &state.jobs[slot];
+    match job.state {
+        JobState::Ready | JobState::Delayed | JobState::Blocked => {
+            end(state, slot, moment.at, JobState::Cancelled, None, draft);
+            Cancelled::Done(id)
+        }
+        JobState::InFlight => {
+            if !job.cancel_requested() {
+                draft.push(Event::CancelRequested { seq: id.seq() });
+            }
+            Cancelled::Requested(id)
+        }
+        JobState::Cancelled => Cancelled::Done(id),
+        ended @ (JobState::Completed | JobState::Dead | JobState::Expired) => Cancelled::Refused(id, ended),
+    }
+}
+
+/// A job is cancelled or has expired.
+pub(super) fn end(state: &State, slot: Slot, at: u64, how: JobState, error: Option<Span>, draft: &mut Draft) {
+    let job = &state.jobs[slot];
+    let queue = state.queue(job.queue);
+    let keep_until = keep_until(queue, at);
+    if keep_until.is_some() {
+        evict(queue, state, draft);
+    }
+    draft.push(Event::Ended { seq: job.id.seq(), at, state: how, keep_until, error });
+}
+
+pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let slot = state.slot_of(patch.job).ok_or(Rejection::JobGone(patch.job))?;
+    let job = &state.jobs[slot];
+    let now = state.state_at(job, moment.at);
+    if !now.is_waiting() {
+        return Err(Rejection::JobNotWaiting { id: job.id, state: now });
+    }
+    let queue = state.queue(job.queue);
+    let lane = queue.lane(job.lane);
+    let priority = patch.priority.unwrap_or(lane.priority);
+    if queue.settings.ordered && priority != 0 {
+        let message = format!("queue `{}` is ordered by group; leave priority out", queue.name);
+        return Err(Rejection::Invalid { index: 0, pointer: "/priority", message });
+    }
+    if queue.lane_count() >= LANES_MAX {
+        let hash = state.lane_hash(&lane.kind, lane.schema_version, priority);
+        if !queue.lane_by_hash.contains_key(&hash) {
+            let (limit, actual) = (LANES_MAX as u64, LANES_MAX as u64 + 1);
+            return Err(Rejection::QueueFull { queue: (*queue.name).into(), reason: "lanes", limit, actual });
+        }
+    }
+    if let Some(payload) = &patch.payload
+        && payload.len() as u64 > queue.settings.payload_max_bytes
+    {
+        let (limit, actual) = (queue.settings.payload_max_bytes, payload.len() as u64);
+        return Err(Rejection::PayloadTooLarge { queue: (*queue.name).into(), index: 0, limit, actual });
+    }
+    let due_at = match patch.when {
+        None => state.view(slot, None, moment.at).run_at,
+        Some(When::Now) => moment.at,
+        Some(When::After(ms)) => moment.at.saturating_add(ms),
+        Some(When::At(at)) => at.max(moment.at),
+    };
+    let hash = |payload: &Vec<u8>| state.secret.hash(domain::PAYLOAD, u64::from(job.queue), &[payload]);
+    let span = patch.payload.as_ref().map(|payload| draft.put(payload));
+    draft.push(Event::Patched {
+        seq: job.id.seq(),
+        priority,
+        due_at,
+        payload: span,
+        payload_hash: patch.payload.as_ref().filter(|_| job.dedup != NONE).map(hash),
+    });
+    Ok(Reply::Done)
+}

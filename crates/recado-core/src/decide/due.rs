@@ -1,0 +1,152 @@
+//! What is due: one function does one thing of it and says whether there is more.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::command::{Failure, Moment};
+use crate::draft::Draft;
+use crate::event::{Event, LeaseState, Removal};
+use crate::meta::ErrorEntry;
+use crate::options::OnDead;
+use crate::reply::State as JobState;
+use crate::state::{NONE, Slot, State, Timer};
+
+/// Finished jobs that one step forgets.
+const FORGOTTEN_MAX: usize = 100;
+
+/// How much longer a saved result stays, past its time, that a job still needs.
+const KEY_KEPT_MS: u64 = 3_600_000;
+
+/// Decides one thing that is due; false when nothing is.
+pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
+    let at = moment.at;
+    if let Some(key) = state.to_skip.first() {
+        skip_one(state, at, *key, draft);
+        return true;
+    }
+    if let Some(slot) = state.stale_notes.first() {
+        let note = &state.notes[*slot];
+        draft.push(Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: Box::default() });
+        return true;
+    }
+    let Some(timer) = state.first_due(at) else { return false };
+    match timer {
+        // State::advance makes delayed jobs ready.
+        Timer::Due(_) => {}
+        Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
+        Timer::Expiry(slot) => super::cancel::end(state, slot, at, JobState::Expired, None, draft),
+        Timer::Keep(_) => {
+            let due = state.timers.wall.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
+            let seqs = due.filter_map(|(_, timer)| match timer {
+                Timer::Keep(slot) => Some(state.jobs[*slot].id.seq()),
+                _ => None,
+            });
+            draft.push(Event::Removed { seqs: seqs.collect(), why: Removal::Forgotten });
+        }
+        Timer::Key(slot) => {
+            let key = &state.keys[slot];
+            draft.push(if key.carriers == 0 {
+                Event::KeyEnded { key: key.hash }
+            } else {
+                Event::KeyKept { key: key.hash, until: at.saturating_add(KEY_KEPT_MS) }
+            });
+        }
+        Timer::Dedup(slot) => draft.push(Event::DedupEnded { hash: state.dedups[slot].window.dedup.hash }),
+        Timer::Request(slot) => draft.push(Event::RequestEnded { request: state.requests[slot].hash }),
+        Timer::Task(task) => draft.push(Event::TaskForgotten { task: u64::from(task) }),
+    }
+    true
+}
+
+/// A ready job whose idempotency key has completed is completed by what the key saved.
+fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
+    let mut slot = state.keys[key].jobs;
+    while slot != NONE {
+        let job = &state.jobs[slot];
+        if state.is_to_skip(slot) {
+            let queue = state.queue(job.queue);
+            let keep_until = super::keep_until(queue, at);
+            if keep_until.is_some() {
+                super::evict(queue, state, draft);
+            }
+            draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until });
+            return;
+        }
+        slot = job.key_next;
+    }
+    panic!("a key to skip for has a ready job");
+}
+
+fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
+    let at = moment.at;
+    let job = &state.jobs[slot];
+    let Some(lease) = job.lease() else { panic!("an in-flight job has a lease") };
+    let is_timeout = lease.timeout_elapsed_at.is_some_and(|timeout| timeout <= state.elapsed(at));
+    let failure = |kind: &str, message: &str| Failure {
+        kind: kind.into(),
+        message: message.into(),
+        retryable: true,
+        retry_after_ms: None,
+    };
+    if is_timeout && !lease.interrupted {
+        let failure = failure("timeout", "the attempt ran longer than its timeout");
+        state.fail(slot, at, &failure, true, moment.entropy, draft);
+        return;
+    }
+    let failure = if lease.interrupted {
+        failure("interrupted", "the visibility timeout passed while the server was down")
+    } else {
+        failure("visibility-timeout", "the visibility timeout passed without a settle")
+    };
+    let error = super::retry::entry(job, at, &failure);
+    if job.cancel_requested() {
+        let span = draft.put(&error.to_bytes());
+        super::cancel::end(state, slot, at, JobState::Cancelled, Some(span), draft);
+        return;
+    }
+    let is_dead = if lease.interrupted { state.is_delivered_out(job) } else { state.is_spent(job) };
+    let span = draft.put(&error.to_bytes());
+    let seq = job.id.seq();
+    draft.push(if is_dead {
+        killed(state, slot, at, &error, span)
+    } else {
+        Event::Lapsed { seq, at, error: span, interrupted: lease.interrupted }
+    });
+}
+
+fn killed(state: &State, slot: Slot, at: u64, error: &ErrorEntry, span: crate::event::Span) -> Event {
+    let job = &state.jobs[slot];
+    Event::Died {
+        seq: job.id.seq(),
+        at,
+        error: Some(span),
+        death: state.death(job, error),
+        lease: LeaseState::Killed,
+        blocks_group: state.queue(job.queue).settings.on_dead == OnDead::Block,
+    }
+}
+
+impl State {
+    /// A ready job that its completed key lets not run.
+    pub(crate) fn is_to_skip(&self, slot: Slot) -> bool {
+        use crate::state::flag;
+        let job = &self.jobs[slot];
+        job.state == JobState::Ready
+            && job.has(flag::KEY_HELD)
+            && !job.has(flag::IGNORE_KEY)
+            && self.key_of(job).is_some_and(crate::state::Key::has_completed)
+    }
+
+    /// Keeps `to_skip` true after a job of `key` has moved.
+    pub(crate) fn tidy_skips(&mut self, key: Slot) {
+        let mut at = self.keys[key].jobs;
+        let mut jobs: Vec<Slot> = Vec::new();
+        while at != NONE {
+            jobs.push(at);
+            at = self.jobs[at].key_next;
+        }
+        if !jobs.into_iter().any(|slot| self.is_to_skip(slot)) {
+            self.to_skip.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Enqueue: a batch of jobs for one queue, all or nothing.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use minicbor::{Decode, Encode};
+
+use super::{find_queue, mix};
+use crate::codec::DecodeError;
+use crate::command::{Dedup, Enqueue, Moment, NewJob, OnDuplicate, RequestKey, When};
+use crate::draft::Draft;
+use crate::event::{DedupRecord, Event, JobRecord, QueueRecord, Span};
+use crate::id::{Hash, JobId};
+use crate::meta::Meta;
+use crate::options::{Overrides, QueueOptions, Settings, Source};
+use crate::rejection::Rejection;
+use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
+use crate::state::{LANES_MAX, QUEUES_MAX, Queue, State, domain};
+
+/// How long an answer is kept for its `Idempotency-Key`.
+pub const REQUEST_KEPT_MS: u64 = 600_000;
+
+/// The answer that an `Idempotency-Key` saved.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct SavedAnswer {
+    /// The queue was created by it.
+    #[n(0)]
+    pub created: bool,
+    /// The producer's batch was there already.
+    #[n(1)]
+    pub duplicate: bool,
+    /// One entry a job.
+    #[n(2)]
+    pub jobs: Vec<Enqueued>,
+}
+
+/// Reads the bytes at the place of [`Reply::Saved`].
+///
+/// # Errors
+/// [`DecodeError`] when the bytes are of a newer version.
+pub fn decode_saved(bytes: &[u8]) -> Result<SavedAnswer, DecodeError> {
+    minicbor::decode(bytes).map_err(DecodeError::from)
+}
+
+/// What earlier jobs of the same batch have changed.
+struct Batch<'a> {
+    state: &'a State,
+    /// The queue, unless this batch creates it.
+    queue: Option<&'a Queue>,
+    settings: Settings,
+    name: &'a str,
+    number: u32,
+    moment: Moment,
+    next_seq: u64,
+    /// Deduplication keys taken by this batch.
+    taken: BTreeMap<u128, (JobId, Hash)>,
+    new_lanes: BTreeMap<u128, ()>,
+    new_keys: BTreeMap<u128, ()>,
+    new_jobs: u64,
+}
+
+pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let request = enqueue.request.as_ref().map(|request| (request_hash(state, request), request.body));
+    if let Some((hash, body)) = request
+        && let Some(entry) = state.requests.get_by(hash.0)
+        && entry.until > moment.at
+    {
+        return if entry.body == body { Ok(Reply::Saved(entry.answer)) } else { Err(Rejection::RequestKeyReused) };
+    }
+    let created = !state.names.contains_key(&enqueue.queue);
+    let number = find_or_create(state, &enqueue.queue, enqueue.create, draft)?;
+    let queue = state.queues.get(&number).map(|queue| &**queue);
+    if queue.is_some_and(|queue| queue.is_going) {
+        return Err(Rejection::QueueFull {
+            queue: enqueue.queue.clone(),
+            reason: "being-deleted",
+            limit: 0,
+            actual: 0,
+        });
+    }
+    let mut answer = SavedAnswer { created, duplicate: false, jobs: Vec::with_capacity(enqueue.jobs.len()) };
+    if let Some(producer) = &enqueue.producer {
+        let hash = state.hash(domain::PRODUCER, number, &producer.name);
+        let last = state.producers.get_by(hash.0).map_or(0, |entry| entry.seq);
+        if producer.seq > last + 1 {
+            return Err(Rejection::ProducerGap { name: producer.name.clone(), expected: last + 1 });
+        }
+        if producer.seq <= last {
+            return Ok(Reply::Enqueued { created: false, duplicate: true, jobs: Vec::new() });
+        }
+        draft.push(Event::ProducerAdvanced { producer: hash, queue: number, seq: producer.seq });
+    }
+    let settings = match queue {
+        Some(queue) => queue.settings.clone(),
+        None => QueueOptions::default().settings(&state.defaults),
+    };
+    let mut batch = Batch {
+        state,
+        queue,
+        settings,
+        name: &enqueue.queue,
+        number,
+        moment,
+        next_seq: state.seq + 1,
+        taken: BTreeMap::new(),
+        new_lanes: BTreeMap::new(),
+        new_keys: BTreeMap::new(),
+        new_jobs: 0,
+    };
+    batch.check_limits(enqueue.jobs.len())?;
+    for (index, job) in enqueue.jobs.iter().enumerate() {
+        answer.jobs.push(batch.add(index, job, draft)?);
+    }
+    batch.check_depth()?;
+    if let Some((hash, body)) = request {
+        let span = put_answer(&answer, draft);
+        let until = moment.at.saturating_add(REQUEST_KEPT_MS);
+        draft.push(Event::RequestAnswered { request: hash, body, answer: span, until });
+    }
+    Ok(Reply::Enqueued { created: answer.created, duplicate: false, jobs: answer.jobs })
+}
+
+fn request_hash(state: &State, request: &RequestKey) -> Hash {
+    state.hash(domain::REQUEST, 0, &request.key)
+}
+
+fn put_answer(answer: &SavedAnswer, draft: &mut Draft) -> Span {
+    let mut bytes = Vec::new();
+    if let Err(error) = minicbor::encode(answer, &mut bytes) {
+        panic!("writing to a vector cannot fail: {error}");
+    }
+    draft.put(&bytes)
+}
+
+/// Number of the queue with this name; a fact creates it if it is unknown.
+pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mut Draft) -> Result<u32, Rejection> {
+    if let Some(number) = state.names.get(name) {
+        return Ok(*number);
+    }
+    if !create {
+        find_queue(state, name)?;
+    }
+    if state.queues.len() >= QUEUES_MAX {
+        return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
+    }
+    let number = state.last_queue + 1;
+    draft.push(Event::QueueSet(Box::new(QueueRecord {
+        number,
+        name: name.into(),
+        source: Source::Auto,
+        options: QueueOptions::default(),
+        revision: 1,
+        paused: false,
+        paused_reason: None,
+        purged_at: 0,
+    })));
+    Ok(number)
+}
+
+impl Batch<'_> {
+    fn full(&self, reason: &'static str, limit: u64, actual: u64) -> Rejection {
+        Rejection::QueueFull { queue: self.name.into(), reason, limit, actual }
+    }
+
+    fn check_limits(&self, jobs: usize) -> Result<(), Rejection> {
+        let dead = self.queue.map_or(0, |queue| queue.count(JobState::Dead));
+        if dead >= self.settings.dead_max {
+            return Err(self.full("dead-letter-max", self.settings.dead_max, dead));
+        }
+        // A batch larger than the whole queue is refused before anything is looked up for it.
+        if jobs as u64 > self.settings.max_depth {
+            return Err(self.full("max-depth", self.settings.max_depth, jobs as u64));
+        }
+        let limit = self.state.memory_limit_bytes;
+        if self.state.memory_bytes() >= limit {
+            return Err(Rejection::OutOfMemory { limit });
+        }
+        Ok(())
+    }
+
+    fn check_depth(&self) -> Result<(), Rejection> {
+        let depth = self.queue.map_or(0, Queue::depth) + self.new_jobs;
+        if self.new_jobs > 0 && depth > self.settings.max_depth {
+            return Err(self.full("max-depth", self.settings.max_depth, depth));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, index: usize, job: &NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
+        let limit = self.settings.payload_max_bytes;
+        if job.payload.len() as u64 > limit {
+            let actual = job.payload.len() as u64;
+            return Err(Rejection::PayloadTooLarge { queue: self.name.into(), index, limit, actual });
+        }
+        if self.settings.ordered && job.priority != 0 {
+            return Err(Rejection::Invalid {
+                index,
+                pointer: "/priority",
+                message: format!("queue `{}` is ordered by group; leave priority out", self.name),
+            });
+        }
+        let Some(dedup) = &job.dedup else {
+            return self.put_in(job, None, None, draft).map(|id| Enqueued { id, duplicate: None, queued_behind: None });
+        };
+        self.add_deduplicated(index, job, dedup, draft)
+    }
+
+    fn add_deduplicated(
+        &mut self,
+        index: usize,
+        job: &NewJob,
+        dedup: &Dedup,
+        draft: &mut Draft,
+    ) -> Result<Enqueued, Rejection> {
+        let state = self.state;
+        let payload = state.secret.hash(domain::PAYLOAD, u64::from(self.number), &[&job.payload]);
+        let record = DedupRecord {
+            hash: state.hash(domain::DEDUP, self.number, &dedup.key),
+            payload,
+            until: dedup.for_ms.map(|ms| self.moment.at.saturating_add(ms)),
+        };
+        let duplicate = |id, same_payload, state, result| Enqueued {
+            id,
+            duplicate: Some(Duplicate { same_payload, state, result }),
+            queued_behind: None,
+        };
+        if let Some((id, first)) = self.taken.get(&record.hash.0).copied() {
+            if dedup.on_duplicate == OnDuplicate::Conflict && first != payload {
+                return Err(Rejection::DuplicateConflict { index, id });
+            }
+            if dedup.on_duplicate == OnDuplicate::Replace {
+                // The job was made by this very batch: the later entry changes it like any waiting job.
+                let due_at = self.due_at(job);
+                let span = draft.put(&job.payload);
+                draft.push(Event::Patched {
+                    seq: id.seq(),
+                    priority: job.priority,
+                    due_at,
+                    payload: Some(span),
+                    payload_hash: Some(payload),
+                });
+                self.taken.insert(record.hash.0, (id, payload));
+            }
+            return Ok(duplicate(id, first == payload, Some(JobState::Ready), None));
+        }
+        let entry = state.dedups.find(record.hash.0).map(|slot| &state.dedups[slot]);
+        let open = entry.filter(|entry| entry.window.dedup.until.is_none_or(|until| until > self.moment.at));
+        let Some(entry) = open else {
+            let id = self.put_in(job, Some(record), None, draft)?;
+            return Ok(Enqueued { id, duplicate: None, queued_behind: None });
+        };
+        let id = entry.window.id;
+        let same_payload = entry.window.dedup.payload == payload;
+        let holder = state.jobs.get(entry.job).filter(|holder| holder.id == id);
+        let holder_state = holder.map(|holder| state.state_at(holder, self.moment.at));
+        let result = holder.and_then(|holder| state.result_of(holder)).map(|p| (p.position, p.offset, p.length));
+        match (dedup.on_duplicate, holder_state) {
+            (OnDuplicate::Conflict, _) if !same_payload => return Err(Rejection::DuplicateConflict { index, id }),
+            (OnDuplicate::Replace, Some(holder_state)) if holder_state.is_waiting() => {
+                let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).priority);
+                let due_at = self.due_at(job);
+                let span = draft.put(&job.payload);
+                draft.push(Event::Patched {
+                    seq: id.seq(),
+                    priority,
+                    due_at,
+                    payload: Some(span),
+                    payload_hash: Some(payload),
+                });
+            }
+            (OnDuplicate::Replace, Some(JobState::InFlight)) => {
+                let new = self.put_in(job, Some(record), Some(id.seq()), draft)?;
+                return Ok(Enqueued { id: new, duplicate: None, queued_behind: Some(id) });
+            }
+            _ => {}
+        }
+        Ok(duplicate(id, same_payload, holder_state, result))
+    }
+
+    fn due_at(&self, job: &NewJob) -> u64 {
+        let at = self.moment.at;
+        match job.when {
+            When::Now => at,
+            When::After(ms) => at.saturating_add(ms),
+            When::At(instant) => instant.max(at),
+        }
+    }
+
+    /// Writes down a new job.
+    fn put_in(
+        &mut self,
+        job: &NewJob,
+        dedup: Option<DedupRecord>,
+        behind: Option<u64>,
+        draft: &mut Draft,
+    ) -> Result<JobId, Rejection> {
+        let (state, at) = (self.state, self.moment.at);
+        let lane = state.lane_hash(&job.kind, job.schema_version, job.priority);
+        if self.queue.is_none_or(|queue| !queue.lane_by_hash.contains_key(&lane)) {
+            self.new_lanes.insert(lane, ());
+            let lanes = self.queue.map_or(0, Queue::lane_count) + self.new_lanes.len();
+            if lanes > LANES_MAX {
+                return Err(self.full("lanes", LANES_MAX as u64, lanes as u64));
+            }
+        }
+        let key = job.idempotency_key.as_ref().map(|key| state.hash(domain::KEY, self.number, key));
+        if let Some(key) = key {
+            self.check_key(key)?;
+            self.end_if_over(key, draft);
+        }
+        let id = JobId::new(at, state.shard, self.next_seq, mix(self.moment.entropy, self.next_seq));
+        self.next_seq += 1;
+        self.new_jobs += 1;
+        if let Some(dedup) = &dedup {
+            self.taken.insert(dedup.hash.0, (id, dedup.payload));
+        }
+        let meta = Meta {
+            headers: job.headers.clone().map(Into::into),
+            business_id: job.business_id.clone(),
+            group: job.group.clone(),
+            dedup_key: job.dedup.as_ref().map(|dedup| dedup.key.clone()),
+            idempotency_key: job.idempotency_key.clone(),
+        };
+        let payload = draft.put(&job.payload);
+        let meta = draft.put(&meta.to_bytes());
+        let overrides = (job.overrides != Overrides::default()).then(|| Box::new(job.overrides.clone()));
+        draft.push(Event::Enqueued(Box::new(JobRecord {
+            id,
+            queue: self.number,
+            kind: job.kind.clone(),
+            schema_version: job.schema_version,
+            priority: job.priority,
+            due_at: self.due_at(job),
+            payload,
+            meta,
+            group: job.group.as_ref().map(|group| state.hash(domain::GROUP, self.number, group)),
+            dedup,
+            key,
+            business: job.business_id.as_ref().map(|id| state.hash(domain::BUSINESS, 0, id)),
+            overrides,
+            expires_at: job.expires_after_ms.map(|ms| at.saturating_add(ms)),
+            behind,
+        })));
+        Ok(id)
+    }
+
+    /// A saved result whose time is over, and that no job needs, must not meet the new job.
+    fn end_if_over(&self, hash: Hash, draft: &mut Draft) {
+        let Some(key) = self.state.keys.get_by(hash.0) else { return };
+        let is_over = key.saved.as_ref().is_some_and(|saved| !saved.ended && saved.until <= self.moment.at);
+        let event = Event::KeyEnded { key: hash };
+        if is_over && key.carriers == 0 && !draft.events.contains(&event) {
+            draft.push(event);
+        }
+    }
+
+    fn check_key(&mut self, key: Hash) -> Result<(), Rejection> {
+        if self.state.keys.find(key.0).is_some() {
+            return Ok(());
+        }
+        self.new_keys.insert(key.0, ());
+        let keys = self.queue.map_or(0, |queue| queue.keys) + self.new_keys.len() as u64;
+        if keys > self.settings.key_max {
+            return Err(self.full("idempotency-max", self.settings.key_max, keys));
+        }
+        Ok(())
+    }
+}
+
+impl Enqueued {
+    /// Where the result of the job that was there already is.
+    #[must_use]
+    pub fn result(&self) -> Option<Place> {
+        let (position, offset, length) = self.duplicate.as_ref()?.result?;
+        Some(Place { position, offset, length })
+    }
+}

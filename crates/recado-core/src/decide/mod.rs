@@ -1,0 +1,160 @@
+//! The only code that chooses. It reads the state, writes facts into the draft, and changes nothing.
+//!
+//! A command that acts on many things is decided in steps, one thing a call: [`crate::run`] applies the
+//! facts of one step before it asks for the next.
+
+mod cancel;
+mod copy;
+mod due;
+mod enqueue;
+mod operate;
+mod receive;
+mod retry;
+mod settle;
+mod start;
+mod tasks;
+
+use alloc::boxed::Box;
+
+use crate::command::{Actor, Command, Moment};
+use crate::draft::Draft;
+use crate::event::{AuditRecord, Event};
+use crate::rejection::Rejection;
+use crate::reply::Reply;
+use crate::state::{Queue, State};
+
+pub(crate) use cancel::ids_of;
+pub use enqueue::{SavedAnswer, decode_saved};
+pub(crate) use receive::{choose, renew, repeated};
+pub use tasks::TaskStep;
+
+/// Decides one step of a command: [`Command::Receive`] picks one job, [`Command::Tick`] does one thing
+/// that is due; of [`Command::Cancel`], [`Command::StepTask`] and [`Command::Copy`] the first entry is done.
+///
+/// # Errors
+/// A [`Rejection`] when the command cannot be done; the draft may hold facts then that must be dropped.
+pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
+    match command {
+        Command::Start { secret } => Ok(start::start(state, moment, *secret, draft)),
+        Command::StepClock { delta_ms } => {
+            draft.push(Event::ClockStepped { delta_ms: *delta_ms });
+            Ok(Reply::Done)
+        }
+        Command::Tick => Ok(Reply::Ticked { more: due::step(state, moment, draft) }),
+        Command::Enqueue(enqueue) => enqueue::decide(state, moment, enqueue, draft),
+        Command::Receive(receive) => receive::decide(state, moment, receive, draft),
+        Command::GiveBack { job, nonce } => {
+            settle::give_back(state, moment, *job, *nonce, draft);
+            Ok(Reply::Done)
+        }
+        Command::Settle(settle) => settle::decide(state, moment, settle, draft),
+        Command::Cancel(cancel) => cancel::decide(state, moment, cancel, draft),
+        Command::Patch(patch) => cancel::patch(state, moment, patch, draft),
+        Command::Configure(configure) => operate::configure(state, moment, configure, draft),
+        Command::SetDefaults(defaults) => {
+            operate::set_defaults(state, defaults, draft);
+            Ok(Reply::Done)
+        }
+        Command::DeleteQueue { queue, force, actor } => operate::delete(state, moment, queue, *force, actor, draft),
+        Command::SetPaused { queue, paused, reason, actor } => {
+            operate::set_paused(state, moment, queue, *paused, reason.as_deref(), actor, draft)
+        }
+        Command::StartTask(task) => tasks::start(state, moment, task, draft),
+        Command::StepTask { .. } => tasks::step(state, moment, command, draft),
+        Command::CancelTask { task, actor } => tasks::cancel(state, moment, *task, actor, draft),
+        Command::Acknowledge { queue, fingerprint, note, actor } => {
+            operate::acknowledge(state, moment, queue, *fingerprint, note, actor, draft)
+        }
+        Command::Copy(plans) => {
+            if let Some(plan) = plans.first() {
+                copy::copy(state, plan, draft);
+            }
+            Ok(Reply::Done)
+        }
+        Command::SaveFigures => {
+            for queue in state.queues.values() {
+                if let Some(figures) = queue.figures.save(moment.at) {
+                    draft.push(Event::FiguresSaved { queue: queue.record.number, figures: Box::new(figures) });
+                }
+            }
+            Ok(Reply::Done)
+        }
+    }
+}
+
+/// The queue with this name.
+pub(crate) fn find_queue<'a>(state: &'a State, name: &str) -> Result<&'a Queue, Rejection> {
+    match state.names.get(name) {
+        Some(number) => Ok(state.queue(*number)),
+        None => Err(Rejection::QueueNotFound { name: name.into(), nearest: nearest_name(state, name) }),
+    }
+}
+
+/// The existing name that a mistyped one is nearest to, if it is near at all.
+fn nearest_name(state: &State, name: &str) -> Option<Box<str>> {
+    let near = |other: &str| (distance(name.as_bytes(), other.as_bytes()), other.len());
+    let best = state.names.keys().filter(|other| other.len().abs_diff(name.len()) <= NEAR).min_by_key(|o| near(o))?;
+    (near(best).0 <= NEAR).then(|| best.clone())
+}
+
+/// Edits at which a name counts as mistyped.
+const NEAR: usize = 3;
+
+/// Levenshtein distance.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: alloc::vec::Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The end of a finished job's time in the table; `None` when the queue keeps none.
+fn keep_until(queue: &Queue, at: u64) -> Option<u64> {
+    let settings = &queue.settings;
+    (settings.keep_max > 0 && settings.keep_for_ms > 0).then(|| at.saturating_add(settings.keep_for_ms))
+}
+
+/// Makes room for one more finished job: the oldest goes.
+fn evict(queue: &Queue, state: &State, draft: &mut Draft) {
+    if queue.finished.len() as u64 >= queue.settings.keep_max.max(1)
+        && let Some(slot) = queue.finished.values().next()
+    {
+        let seq = state.jobs[*slot].id.seq();
+        draft.push(Event::Removed { seqs: alloc::vec![seq], why: crate::event::Removal::Forgotten });
+    }
+}
+
+/// Records an operator's action.
+fn audit(
+    state: &State,
+    moment: Moment,
+    actor: &Actor,
+    action: &str,
+    queue: Option<&str>,
+    detail: &str,
+    draft: &mut Draft,
+) {
+    let pending = draft.events.iter().filter(|event| matches!(event, Event::Audited(_) | Event::TaskSet(_))).count();
+    draft.push(Event::Audited(Box::new(AuditRecord {
+        id: state.last_number + pending as u64 + 1,
+        at: moment.at,
+        actor: actor.0.clone(),
+        action: action.into(),
+        queue: queue.map(Into::into),
+        detail: detail.into(),
+    })));
+}
+
+/// A further random number from the same entropy (SplitMix64).
+pub(crate) fn mix(entropy: u64, step: u64) -> u64 {
+    let mut z = entropy.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

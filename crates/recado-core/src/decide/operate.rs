@@ -1,0 +1,127 @@
+//! What operators do to a queue.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use super::{audit, find_queue, tasks};
+use crate::command::{Actor, Configure, Moment};
+use crate::draft::Draft;
+use crate::event::{Event, QueueRecord};
+use crate::options::{QueueOptions, Source};
+use crate::rejection::Rejection;
+use crate::reply::Reply;
+use crate::state::{QUEUES_MAX, State};
+
+pub(super) fn configure(
+    state: &State,
+    moment: Moment,
+    configure: &Configure,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let queue = state.names.get(&configure.queue).map(|number| state.queue(*number));
+    let revision = queue.map_or(0, |queue| queue.record.revision);
+    if let Some(expected) = &configure.if_match
+        && !expected.contains(&revision)
+    {
+        return Err(Rejection::PreconditionFailed);
+    }
+    let Some(queue) = queue else {
+        if state.queues.len() >= QUEUES_MAX {
+            return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
+        }
+        draft.push(Event::QueueSet(Box::new(QueueRecord {
+            number: state.last_queue + 1,
+            name: configure.queue.clone(),
+            source: configure.source,
+            options: configure.options.clone(),
+            revision: 1,
+            paused: false,
+            paused_reason: None,
+            purged_at: 0,
+        })));
+        audit(state, moment, &configure.actor, "queue-configured", Some(&configure.queue), "created", draft);
+        return Ok(Reply::Configured { created: true, revision: 1 });
+    };
+    if queue.record.source == Source::File && configure.source == Source::Api {
+        return Err(Rejection::ManagedByFile(configure.queue.clone()));
+    }
+    if queue.record.options == configure.options && queue.record.source == configure.source {
+        return Ok(Reply::Configured { created: false, revision });
+    }
+    draft.push(Event::QueueSet(Box::new(QueueRecord {
+        source: configure.source,
+        options: configure.options.clone(),
+        revision: revision + 1,
+        ..queue.record.clone()
+    })));
+    audit(state, moment, &configure.actor, "queue-configured", Some(&configure.queue), "changed", draft);
+    Ok(Reply::Configured { created: false, revision: revision + 1 })
+}
+
+pub(super) fn set_defaults(state: &State, defaults: &QueueOptions, draft: &mut Draft) {
+    if state.defaults != *defaults {
+        let globals = crate::event::Globals { defaults: defaults.clone(), ..state.globals() };
+        draft.push(Event::GlobalsSet(Box::new(globals)));
+    }
+}
+
+pub(super) fn set_paused(
+    state: &State,
+    moment: Moment,
+    name: &str,
+    paused: bool,
+    reason: Option<&str>,
+    actor: &Actor,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let queue = find_queue(state, name)?;
+    let paused_reason = reason.filter(|_| paused).map(Box::from);
+    if queue.record.paused == paused && queue.record.paused_reason == paused_reason {
+        return Ok(Reply::Done);
+    }
+    let action = if paused { "queue-paused" } else { "queue-resumed" };
+    draft.push(Event::QueueSet(Box::new(QueueRecord { paused, paused_reason, ..queue.record.clone() })));
+    audit(state, moment, actor, action, Some(name), reason.unwrap_or_default(), draft);
+    Ok(Reply::Done)
+}
+
+pub(super) fn delete(
+    state: &State,
+    moment: Moment,
+    name: &str,
+    force: bool,
+    actor: &Actor,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let queue = find_queue(state, name)?;
+    if queue.jobs() == 0 {
+        let number = queue.record.number;
+        audit(state, moment, actor, "queue-deleted", Some(name), "empty", draft);
+        draft.push(Event::QueueDeleted { queue: number });
+        return Ok(Reply::Done);
+    }
+    // Finished jobs that are only kept for lookups do not make a queue busy.
+    let jobs = queue.jobs() - queue.finished.len() as u64;
+    if jobs > 0 && !force {
+        return Err(Rejection::QueueNotEmpty { queue: name.into(), jobs });
+    }
+    tasks::start_delete(state, moment, queue, actor, draft)
+}
+
+pub(super) fn acknowledge(
+    state: &State,
+    moment: Moment,
+    name: &str,
+    fingerprint: u64,
+    note: &str,
+    actor: &Actor,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let queue = find_queue(state, name)?;
+    if !queue.fingerprints.contains_key(&fingerprint) {
+        return Err(Rejection::FingerprintNotFound);
+    }
+    draft.push(Event::Noted { queue: queue.record.number, fingerprint, note: note.into() });
+    audit(state, moment, actor, "acknowledged", Some(name), &format!("{fingerprint:016x}: {note}"), draft);
+    Ok(Reply::Done)
+}

@@ -1,0 +1,201 @@
+//! Receive: which job is handed out next.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::enqueue::find_or_create;
+use super::{find_queue, mix};
+use crate::command::{Moment, Receive, TypeRange};
+use crate::draft::Draft;
+use crate::event::{Event, Lease, LeaseState};
+use crate::id::Hash;
+use crate::rejection::Rejection;
+use crate::reply::{HeldBack, Reply, State as JobState};
+use crate::state::presence::accepts;
+use crate::state::{NONE, Queue, Slot, Spot, State, domain};
+
+/// How long a receive with the same `attemptId` gets the same answer.
+pub const ATTEMPT_KEPT_MS: u64 = 300_000;
+
+/// Creates unknown queues, and picks one job; the answer names none: the caller reads the delivery after
+/// the facts are applied.
+pub(super) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let nothing = |created| Reply::Received { created, jobs: Vec::new(), empty_because: None };
+    for (name, _) in &receive.queues {
+        if !state.names.contains_key(name) {
+            find_or_create(state, name, receive.create, draft)?;
+            return Ok(nothing(true));
+        }
+    }
+    if let Some(slot) = choose(state, moment, receive)? {
+        let job = &state.jobs[slot];
+        if job.expires_at().is_some_and(|at| at <= moment.at) {
+            super::cancel::end(state, slot, moment.at, JobState::Expired, None, draft);
+        } else {
+            hand_out(state, moment, receive, slot, draft);
+        }
+    }
+    Ok(nothing(false))
+}
+
+/// The job to hand out, without handing it out.
+pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive) -> Result<Option<Slot>, Rejection> {
+    let types = receive.types.as_deref();
+    let mut left: Vec<(u32, &Queue)> = Vec::with_capacity(receive.queues.len());
+    for (name, weight) in &receive.queues {
+        left.push(((*weight).max(1), find_queue(state, name)?));
+    }
+    let mut step = 0;
+    while !left.is_empty() {
+        let at = if receive.strict { 0 } else { weighted(&left, mix(moment.entropy, step)) };
+        if let Some(slot) = left[at].1.next_job(types).map(|(spot, lane)| state.job_at(left[at].1, spot, lane)) {
+            return Ok(Some(slot));
+        }
+        left.remove(at);
+        step += 1;
+    }
+    Ok(None)
+}
+
+fn weighted(left: &[(u32, &Queue)], entropy: u64) -> usize {
+    let total: u64 = left.iter().map(|(weight, _)| u64::from(*weight)).sum();
+    let mut at = ((u128::from(entropy) * u128::from(total)) >> 64) as u64;
+    for (index, (weight, _)) in left.iter().enumerate() {
+        match at.checked_sub(u64::from(*weight)) {
+            Some(rest) => at = rest,
+            None => return index,
+        }
+    }
+    left.len() - 1
+}
+
+impl Queue {
+    /// Group and lane of the next job that a worker with these types may have.
+    fn next_job(&self, types: Option<&[TypeRange]>) -> Option<(Spot, u16)> {
+        if self.held_back().is_some() {
+            return None;
+        }
+        let mut best: Option<(u8, u128, Spot, u16)> = None;
+        for (priority, number) in &self.open_lanes {
+            if best.is_some_and(|(best, ..)| best < *priority) {
+                break;
+            }
+            let lane = self.lane(*number);
+            if !accepts(types, &lane.kind, lane.schema_version) {
+                continue;
+            }
+            let Some((rank, group)) = lane.ring.first() else { continue };
+            let Some((head, _)) = lane.ready.range(Spot::first_of(*group)..=Spot::last_of(*group)).next() else {
+                panic!("a group in a ring has a ready job");
+            };
+            let found = (*priority, *rank, *head, *number);
+            if best.is_none_or(|best| (found.0, found.1, found.2.order()) < (best.0, best.1, best.2.order())) {
+                best = Some(found);
+            }
+        }
+        best.map(|(_, _, spot, lane)| (spot, lane))
+    }
+
+    /// A job may be had by a worker with these types.
+    pub(crate) fn has_job_for(&self, types: Option<&[TypeRange]>) -> bool {
+        self.next_job(types).is_some()
+    }
+
+    /// Why nothing is handed out though jobs are ready.
+    pub(crate) fn empty_because(&self) -> Option<HeldBack> {
+        if self.count(JobState::Ready) == 0 {
+            return None;
+        }
+        let reasons = [
+            (self.held_by_group_limit > 0, HeldBack::GroupInFlightLimit),
+            (self.held_by_group_order > 0, HeldBack::GroupOrder),
+            (self.held_by_key > 0, HeldBack::IdempotencyKeyInFlight),
+        ];
+        let in_general = || {
+            let open = (!self.open_lanes.is_empty()).then_some(HeldBack::NoCapableWorker);
+            open.or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason))
+        };
+        self.held_back().or_else(in_general)
+    }
+}
+
+impl State {
+    /// The job at a place; an ordered group gives its holder first, whatever stands before it.
+    fn job_at(&self, queue: &Queue, spot: Spot, lane: u16) -> Slot {
+        let group = &self.groups[spot.group()];
+        if group.holder != NONE && self.jobs[group.holder].state == JobState::Ready {
+            return group.holder;
+        }
+        match queue.lane(lane).ready.get(&spot) {
+            Some(slot) => *slot,
+            None => panic!("a place in line has a job"),
+        }
+    }
+
+    /// Whether this receive would be given a job now.
+    #[must_use]
+    pub fn could_receive(&self, receive: &Receive) -> bool {
+        let types = receive.types.as_deref();
+        let queues = receive.queues.iter().filter_map(|(name, _)| self.names.get(name));
+        queues.map(|number| self.queue(*number)).any(|queue| queue.has_job_for(types))
+    }
+
+    /// The hash of a receive's `attemptId`.
+    pub(crate) fn attempt_hash(&self, receive: &Receive) -> Option<Hash> {
+        let id = receive.attempt_id.as_ref()?;
+        let (name, _) = receive.queues.first()?;
+        let number = self.names.get(name)?;
+        Some(self.hash(domain::ATTEMPT, *number, id))
+    }
+
+    /// How long a delivery of this job is hidden, in milliseconds.
+    pub(crate) fn visibility_ms(&self, slot: Slot, asked_ms: Option<u64>) -> u64 {
+        let job = &self.jobs[slot];
+        let own = job.overrides().and_then(|own| own.visibility);
+        asked_ms.unwrap_or_else(|| own.unwrap_or(self.queue(job.queue).settings.visibility).ms())
+    }
+}
+
+fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
+    let job = &state.jobs[slot];
+    let elapsed_at = state.elapsed(moment.at);
+    let visibility_ms = state.visibility_ms(slot, receive.visibility_ms);
+    let own = job.overrides().and_then(|own| own.timeout_ms);
+    let timeout_ms = own.or(state.queue(job.queue).settings.timeout_ms);
+    let timeout_elapsed_at = timeout_ms.map(|ms| elapsed_at.saturating_add(ms));
+    let ends_elapsed_at = elapsed_at.saturating_add(visibility_ms);
+    draft.push(Event::Received {
+        seq: job.id.seq(),
+        lease: Box::new(Lease {
+            nonce: mix(moment.entropy, job.id.seq()),
+            fence: state.fence + 1,
+            received_at: moment.at,
+            ends_elapsed_at: timeout_elapsed_at.map_or(ends_elapsed_at, |t| t.min(ends_elapsed_at)),
+            timeout_elapsed_at,
+            visibility_ms,
+            worker: receive.worker.clone(),
+            attempt: state.attempt_hash(receive),
+            state: LeaseState::Held,
+            interrupted: false,
+        }),
+    });
+}
+
+/// The jobs of an earlier receive with the same `attemptId`, if they can still be answered.
+pub(crate) fn repeated(state: &State, moment: Moment, receive: &Receive) -> Option<Vec<Slot>> {
+    let attempt = state.attempts.get(&state.attempt_hash(receive)?.0)?;
+    if moment.at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) {
+        return None;
+    }
+    let slots: Option<Vec<Slot>> = attempt.jobs.iter().map(|id| state.slot_of(*id)).collect();
+    slots.filter(|slots| slots.iter().all(|slot| state.jobs[*slot].state == JobState::InFlight))
+}
+
+/// Renews the timeout of a delivery that is answered again.
+pub(crate) fn renew(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
+    let Some(lease) = state.jobs[slot].lease() else { return };
+    let visibility_ms = state.visibility_ms(slot, receive.visibility_ms);
+    let ends_elapsed_at = state.elapsed(moment.at).saturating_add(visibility_ms);
+    let ends_elapsed_at = lease.timeout_elapsed_at.map_or(ends_elapsed_at, |t| t.min(ends_elapsed_at));
+    draft.push(Event::Renewed { seq: state.jobs[slot].id.seq(), ends_elapsed_at });
+}

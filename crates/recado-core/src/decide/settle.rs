@@ -1,0 +1,210 @@
+//! Settle: what a worker says of its delivery, in time or late (promise 4).
+
+use super::{evict, keep_until};
+use crate::command::{Failure, Moment, Outcome, Settle};
+use crate::draft::Draft;
+use crate::event::{Event, LeaseState};
+use crate::id::{JobId, Receipt};
+use crate::rejection::{Rejection, StaleReason};
+use crate::reply::{Reply, Settled, State as JobState};
+use crate::state::{Job, Slot, State};
+
+pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let forged = Rejection::Stale { reason: StaleReason::Forged, state: None };
+    let receipt = Receipt::parse(&settle.receipt, state.secret).ok_or(forged.clone())?;
+    if settle.job.is_some_and(|job| job != receipt.job) {
+        return Err(forged);
+    }
+    let Some(slot) = state.slot_of(receipt.job) else {
+        return Err(Rejection::Stale { reason: why_gone(state, &receipt), state: None });
+    };
+    let settled = |repeated, visible_at| {
+        let cancel_requested = state.jobs[slot].cancel_requested();
+        Ok(Reply::Settled(Settled { id: receipt.job, repeated, visible_at, cancel_requested }))
+    };
+    match standing(state, slot, &receipt, &settle.outcome) {
+        Standing::Repeated => settled(true, None),
+        Standing::Overtaken(reason) => {
+            let now = state.state_at(&state.jobs[slot], moment.at);
+            Err(Rejection::Stale { reason, state: Some(now) })
+        }
+        Standing::Counts => {
+            let visible_at = settle_it(state, moment, slot, &settle.outcome, draft);
+            settled(false, visible_at)
+        }
+    }
+}
+
+fn why_gone(state: &State, receipt: &Receipt) -> StaleReason {
+    match state.queues.get(&receipt.queue) {
+        Some(queue) if queue.record.purged_at < receipt.received_at => StaleReason::Settled,
+        _ => StaleReason::Purged,
+    }
+}
+
+/// Whether a settle still counts.
+enum Standing {
+    Counts,
+    Repeated,
+    Overtaken(StaleReason),
+}
+
+fn standing(state: &State, slot: Slot, receipt: &Receipt, outcome: &Outcome) -> Standing {
+    let job = &state.jobs[slot];
+    let Some(lease) = job.lease().filter(|lease| lease.nonce == receipt.nonce && lease.fence == receipt.fence) else {
+        return Standing::Overtaken(StaleReason::ReceivedAgain);
+    };
+    let ended = match job.state {
+        JobState::Cancelled => Some(StaleReason::Cancelled),
+        JobState::Expired => Some(StaleReason::Expired),
+        JobState::Dead => Some(StaleReason::Dead),
+        _ => None,
+    };
+    let same = |is_same: bool| match (is_same, ended) {
+        (true, _) => Standing::Repeated,
+        (false, reason) => Standing::Overtaken(reason.unwrap_or(StaleReason::Settled)),
+    };
+    match lease.state {
+        LeaseState::Held => Standing::Counts,
+        LeaseState::Lapsed => match ended {
+            Some(reason) => Standing::Overtaken(reason),
+            None if job.state == JobState::Completed => Standing::Overtaken(StaleReason::KeyTaken),
+            None if is_key_taken(state, job, slot) => Standing::Overtaken(StaleReason::KeyTaken),
+            None => Standing::Counts,
+        },
+        LeaseState::Killed => match outcome {
+            Outcome::Ack { .. } | Outcome::Fail(_) if !is_key_taken(state, job, slot) => Standing::Counts,
+            Outcome::Ack { .. } | Outcome::Fail(_) => Standing::Overtaken(StaleReason::KeyTaken),
+            Outcome::Release { .. } | Outcome::Extend { .. } => Standing::Overtaken(StaleReason::Dead),
+        },
+        LeaseState::Acked => same(matches!(outcome, Outcome::Ack { .. })),
+        LeaseState::Failed => same(matches!(outcome, Outcome::Fail(_))),
+        LeaseState::Released => same(matches!(outcome, Outcome::Release { .. })),
+        LeaseState::Replayed => Standing::Overtaken(StaleReason::Replayed),
+        LeaseState::KeyTaken => Standing::Overtaken(StaleReason::KeyTaken),
+        LeaseState::Cancelled => Standing::Overtaken(ended.unwrap_or(StaleReason::Cancelled)),
+    }
+}
+
+fn is_key_taken(state: &State, job: &Job, slot: Slot) -> bool {
+    use crate::state::NONE;
+    state.key_of(job).is_some_and(|key| key.has_completed() || (key.in_flight != NONE && key.in_flight != slot))
+}
+
+/// Writes down a settle that counts. Answers when an extended delivery becomes visible again.
+fn settle_it(state: &State, moment: Moment, slot: Slot, outcome: &Outcome, draft: &mut Draft) -> Option<u64> {
+    match outcome {
+        Outcome::Ack { result } => ack(state, moment.at, slot, result.as_deref(), draft),
+        Outcome::Fail(failure) => {
+            let killed = state.jobs[slot].lease().is_some_and(|lease| lease.state == LeaseState::Killed);
+            if killed {
+                die_anew(state, moment.at, slot, failure, draft);
+            } else {
+                state.fail(slot, moment.at, failure, false, moment.entropy, draft);
+            }
+        }
+        Outcome::Release { delay_ms, reason } => release(state, moment.at, slot, *delay_ms, reason.as_deref(), draft),
+        Outcome::Extend { visibility_ms, progress } => {
+            return Some(extend(state, moment.at, slot, *visibility_ms, progress.as_deref(), draft));
+        }
+    }
+    None
+}
+
+fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Draft) {
+    let job = &state.jobs[slot];
+    let queue = state.queue(job.queue);
+    let keep_until = keep_until(queue, at);
+    if keep_until.is_some() {
+        evict(queue, state, draft);
+    }
+    let result = result.map(|bytes| draft.put(bytes));
+    draft.push(Event::Completed {
+        seq: job.id.seq(),
+        queue: job.queue,
+        at,
+        result,
+        keep_until,
+        key: state.key_of(job).map(|key| key.hash),
+        key_until: at.saturating_add(queue.settings.key_keep_ms),
+    });
+}
+
+/// The worker's own account of a death that the server knew only as a timeout.
+fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut Draft) {
+    let job = &state.jobs[slot];
+    let error = super::retry::entry(job, at, failure);
+    let span = draft.put(&error.to_bytes());
+    draft.push(Event::Died {
+        seq: job.id.seq(),
+        at,
+        error: Some(span),
+        death: state.death(job, &error),
+        lease: LeaseState::Failed,
+        blocks_group: state.groups[job.group].holder == slot,
+    });
+}
+
+fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Option<&str>, draft: &mut Draft) {
+    let job = &state.jobs[slot];
+    if job.cancel_requested() {
+        super::cancel::end(state, slot, at, JobState::Cancelled, None, draft);
+        return;
+    }
+    let failure = Failure {
+        kind: if delay_ms.is_some() { "snoozed" } else { "released" }.into(),
+        message: reason.unwrap_or_default().into(),
+        retryable: true,
+        retry_after_ms: None,
+    };
+    if state.is_delivered_out(job) {
+        state.fail(slot, at, &failure, false, 0, draft);
+        return;
+    }
+    let error = (delay_ms.is_some() || reason.is_some()).then(|| super::retry::entry(job, at, &failure).to_bytes());
+    let error = error.map(|bytes| draft.put(&bytes));
+    draft.push(Event::Released {
+        seq: job.id.seq(),
+        at,
+        until_elapsed_at: delay_ms.filter(|ms| *ms > 0).map(|ms| state.elapsed(at).saturating_add(ms)),
+        error,
+        uncounted: false,
+    });
+}
+
+fn extend(
+    state: &State,
+    at: u64,
+    slot: Slot,
+    visibility_ms: Option<u64>,
+    progress: Option<&[u8]>,
+    draft: &mut Draft,
+) -> u64 {
+    let ends_elapsed_at = state.elapsed(at).saturating_add(state.visibility_ms(slot, visibility_ms));
+    let limit = state.jobs[slot].lease().and_then(|lease| lease.timeout_elapsed_at);
+    let ends_elapsed_at = limit.map_or(ends_elapsed_at, |limit| limit.min(ends_elapsed_at));
+    let progress = progress.map(|bytes| draft.put(bytes));
+    draft.push(Event::Extended { seq: state.jobs[slot].id.seq(), ends_elapsed_at, progress });
+    state.wall(ends_elapsed_at)
+}
+
+/// The answer of a receive did not reach its worker: as if it had not happened.
+pub(super) fn give_back(state: &State, moment: Moment, job: JobId, nonce: u64, draft: &mut Draft) {
+    let Some(slot) = state.slot_of(job) else { return };
+    let is_held = |job: &Job| job.lease().is_some_and(|lease| lease.nonce == nonce && lease.state == LeaseState::Held);
+    let job = &state.jobs[slot];
+    if !is_held(job) {
+        return;
+    }
+    if job.cancel_requested() {
+        super::cancel::end(state, slot, moment.at, JobState::Cancelled, None, draft);
+        return;
+    }
+    draft.push(Event::Released {
+        seq: job.id.seq(),
+        at: moment.at,
+        until_elapsed_at: None,
+        error: None,
+        uncounted: true,
+    });
+}

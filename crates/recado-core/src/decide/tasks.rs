@@ -1,0 +1,411 @@
+//! Bulk actions: what touches many jobs is an item with a selection and a cursor, done in steps.
+//!
+//! The order of a task's work, and so of its cursor, is by *part* and then by place in line. Parts of waiting
+//! jobs are the lanes by number, then [`PART_ASIDE`], [`PART_DELAYED`]; a forced delete goes on with
+//! [`PART_IN_FLIGHT`], [`PART_DEAD`], [`PART_FINISHED`]. Replay and discard have the one part of the dead, or
+//! the list of jobs that was given.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::{audit, find_queue};
+use crate::command::{Action, Actor, Command, Filter, Moment, NewTask, Rate, Select};
+use crate::draft::Draft;
+use crate::event::{Cursor, Event, Removal, SelectRecord, TaskCounts, TaskKind, TaskRecord};
+use crate::id::Hash;
+use crate::rejection::Rejection;
+use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
+use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, Task, domain};
+
+const PART_ASIDE: u32 = LANES_MAX as u32;
+const PART_DELAYED: u32 = PART_ASIDE + 1;
+const PART_IN_FLIGHT: u32 = PART_ASIDE + 2;
+const PART_DEAD: u32 = PART_ASIDE + 3;
+const PART_FINISHED: u32 = PART_ASIDE + 4;
+
+/// Jobs that one step looks at, whether or not they are meant.
+const LOOKED_AT_MAX: usize = 1_000;
+
+/// What a task does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStep {
+    /// Jobs by sequence number, with the place of their payload.
+    pub jobs: Vec<(u64, Place)>,
+    /// The merge patch for each payload.
+    pub patch: Option<Place>,
+    /// Nothing is left after these.
+    pub last: bool,
+    /// Not before then, because of the task's rate.
+    pub due_at: Option<u64>,
+    /// How far the task is after these.
+    pub cursor: Cursor,
+}
+
+fn select_record(state: &State, number: u32, select: &Select) -> SelectRecord {
+    match select {
+        Select::Ids(ids) => {
+            let seqs = ids.iter().filter(|id| state.slot_of(**id).is_some()).map(|id| id.seq());
+            SelectRecord { seqs: Some(seqs.collect()), ..SelectRecord::default() }
+        }
+        Select::Filter(filter) => filter_record(state, number, filter),
+    }
+}
+
+fn filter_record(state: &State, number: u32, filter: &Filter) -> SelectRecord {
+    SelectRecord {
+        seqs: None,
+        states: Vec::new(),
+        kind: filter.kind.clone(),
+        error_kind: filter.error_kind.clone(),
+        fingerprint: filter.fingerprint,
+        group: filter.group.as_ref().map(|group| state.hash(domain::GROUP, number, group)),
+        business: filter.business_id.as_ref().map(|id| state.hash(domain::BUSINESS, 0, id)),
+        died_before: filter.died_before,
+        died_after: filter.died_after,
+    }
+}
+
+impl State {
+    /// Whether a dead job is meant by a selection without ids.
+    fn is_selected(&self, select: &SelectRecord, job: &Job) -> bool {
+        let queue = self.queue(job.queue);
+        let matches = |wanted: Option<Hash>, has: Option<Hash>| wanted.is_none() || wanted == has;
+        let business = self.businesses.get(job.business).map(|business| business.hash);
+        let death = job.death();
+        select.kind.as_deref().is_none_or(|kind| kind == &*queue.lane(job.lane).kind)
+            && select.error_kind.as_ref().is_none_or(|kind| death.is_some_and(|death| death.error_kind == *kind))
+            && select.fingerprint.is_none_or(|print| death.is_some_and(|death| death.fingerprint == print))
+            && matches(select.group, Some(self.groups[job.group].hash))
+            && matches(select.business, business)
+            && select.died_before.is_none_or(|before| job.ended_at() < before)
+            && select.died_after.is_none_or(|after| job.ended_at() > after)
+    }
+
+    /// How many jobs a replay is meant for, how many of them it would pass over, and one that it would replay.
+    pub(crate) fn preview(&self, queue: &Queue, replay: &crate::command::Replay) -> (u64, u64, Option<Slot>) {
+        let select = select_record(self, queue.record.number, &replay.select);
+        let slots: Vec<Slot> = match &select.seqs {
+            Some(seqs) => seqs.iter().filter_map(|seq| self.slot_of_seq(*seq)).collect(),
+            None => queue.dead.values().copied().filter(|slot| self.is_selected(&select, &self.jobs[*slot])).collect(),
+        };
+        let is_dead = |slot: &Slot| self.jobs[*slot].state == JobState::Dead;
+        let goes = |slot: &Slot| replay.force || u32::from(self.jobs[*slot].replays) < queue.settings.max_replays;
+        let dead: Vec<Slot> = slots.into_iter().filter(is_dead).collect();
+        let example = dead.iter().copied().find(goes);
+        let passed_over = dead.iter().filter(|slot| !goes(slot)).count();
+        (dead.len() as u64, passed_over as u64, example)
+    }
+
+    /// Tasks that are at work.
+    #[must_use]
+    pub fn running_tasks(&self) -> Vec<u64> {
+        let running = self.tasks.iter().filter(|(_, task)| task.record.state == TaskState::Running);
+        running.map(|(id, _)| *id).collect()
+    }
+
+    /// What a task does next, at most `max` jobs of it.
+    #[must_use]
+    pub fn next_of_task(&self, now: u64, task: u64, max: usize) -> TaskStep {
+        let Some(task) = self.tasks.get(&task) else {
+            return TaskStep { jobs: Vec::new(), patch: None, last: true, due_at: None, cursor: Cursor::default() };
+        };
+        let record = &task.record;
+        let mut step =
+            TaskStep { jobs: Vec::new(), patch: task.patch, last: false, due_at: None, cursor: record.cursor };
+        let Some(queue) = self.queues.get(&record.queue) else {
+            step.last = true;
+            return step;
+        };
+        let max = match record.rate {
+            Some(rate) => {
+                let (allowed, due_at) = allowance(record, rate, now);
+                step.due_at = (allowed == 0).then_some(due_at);
+                max.min(allowed as usize)
+            }
+            None => max,
+        };
+        if max > 0 {
+            match &record.select.seqs {
+                Some(seqs) => self.next_listed(seqs, max, &mut step),
+                None => self.next_in_parts(queue, task, max, &mut step),
+            }
+        }
+        step
+    }
+
+    fn next_listed(&self, seqs: &[u64], max: usize, step: &mut TaskStep) {
+        let from = step.cursor.part as usize;
+        let to = (from + max).min(seqs.len());
+        for seq in &seqs[from.min(to)..to] {
+            let payload = self.slot_of_seq(*seq).map_or_else(Place::default, |slot| self.jobs[slot].payload());
+            step.jobs.push((*seq, payload));
+        }
+        step.cursor.part = to as u32;
+        step.last = to == seqs.len();
+    }
+
+    fn next_in_parts(&self, queue: &Queue, task: &Task, max: usize, step: &mut TaskStep) {
+        let record = &task.record;
+        let mut looked_at = 0;
+        for part in parts(queue, record.kind, record.cursor.part) {
+            if part > step.cursor.part {
+                step.cursor = Cursor { part, spot: Hash(0) };
+            }
+            let Some(line) = line_of(queue, part) else { continue };
+            let after = Spot(step.cursor.spot.0);
+            for (spot, slot) in line.range((core::ops::Bound::Excluded(after), core::ops::Bound::Unbounded)) {
+                if step.jobs.len() == max || looked_at == LOOKED_AT_MAX {
+                    return;
+                }
+                looked_at += 1;
+                step.cursor.spot = Hash(spot.0);
+                let job = &self.jobs[*slot];
+                if self.is_meant(record, job) {
+                    step.jobs.push((job.id.seq(), job.payload()));
+                }
+            }
+        }
+        step.last = true;
+    }
+
+    fn is_meant(&self, record: &TaskRecord, job: &Job) -> bool {
+        match record.kind {
+            TaskKind::Purge => job.id.seq() <= record.end && record.select.states.contains(&job.state),
+            TaskKind::Replay | TaskKind::Discard => {
+                job.ended_at() <= record.started_at && self.is_selected(&record.select, job)
+            }
+            TaskKind::DeleteQueue => true,
+        }
+    }
+
+    pub(crate) fn task_view(&self, task: &Task) -> TaskView {
+        let record = &task.record;
+        let counts = &record.counts;
+        let skipped = [
+            ("max-replays", counts.skipped_max_replays),
+            ("conflict", counts.skipped_conflict),
+            ("not-dead", counts.skipped_not_dead),
+            ("unpatchable", counts.skipped_unpatchable),
+        ];
+        TaskView {
+            id: record.id,
+            queue: self.queues.get(&record.queue).map_or_else(|| "".into(), |queue| queue.name.clone()),
+            state: record.state,
+            started_at: record.started_at,
+            ended_at: record.ended_at,
+            matched: counts.matched,
+            acted: counts.acted,
+            succeeded: counts.succeeded,
+            failed: counts.failed,
+            skipped: skipped.into_iter().filter(|(_, n)| *n > 0).map(|(word, n)| (word.into(), n)).collect(),
+        }
+    }
+}
+
+/// Jobs that a rate allows now, and when it allows the next.
+fn allowance(record: &TaskRecord, rate: Rate, now: u64) -> (u64, u64) {
+    let done = record.counts.matched;
+    let elapsed_ms = now.saturating_sub(record.started_at);
+    let earned = u128::from(elapsed_ms) * u128::from(rate.jobs) / u128::from(rate.per_ms.max(1)) + 1;
+    let next_ms = (u128::from(done) * u128::from(rate.per_ms)).div_ceil(u128::from(rate.jobs.max(1)));
+    let allowed = u64::try_from(earned).unwrap_or(u64::MAX).saturating_sub(done);
+    (allowed, record.started_at.saturating_add(u64::try_from(next_ms).unwrap_or(u64::MAX)))
+}
+
+fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> {
+    let lanes = queue.lanes.len() as u32;
+    let range = match kind {
+        TaskKind::Purge => from..PART_IN_FLIGHT,
+        TaskKind::Replay | TaskKind::Discard => from.max(PART_DEAD)..PART_DEAD + 1,
+        TaskKind::DeleteQueue => from..PART_FINISHED + 1,
+    };
+    range.filter(move |part| *part < lanes || *part >= PART_ASIDE)
+}
+
+fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
+    match part {
+        PART_ASIDE => Some(&queue.aside),
+        PART_DELAYED => Some(&queue.delayed),
+        PART_IN_FLIGHT => Some(&queue.in_flight),
+        PART_DEAD => Some(&queue.dead),
+        PART_FINISHED => Some(&queue.finished),
+        lane => queue.lanes.get(lane as usize)?.as_ref().map(|lane| &lane.ready),
+    }
+}
+
+pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let queue = find_queue(state, &new.queue)?;
+    let number = queue.record.number;
+    let mut record = blank(state, moment, number, TaskKind::Purge, &new.actor);
+    record.reason.clone_from(&new.reason);
+    match &new.action {
+        Action::Purge { states } => {
+            record.select.states.clone_from(states);
+            draft.push(Event::QueuePurged { queue: number, at: moment.at });
+        }
+        Action::Replay(replay) => {
+            record.kind = TaskKind::Replay;
+            record.select = select_record(state, number, &replay.select);
+            record.patch = replay.patch.as_ref().map(|patch| draft.put(patch));
+            record.rate = replay.rate;
+            record.halt_after = replay.halt_after;
+            record.ignore_key = replay.ignore_key;
+            record.force = replay.force;
+        }
+        Action::Discard { select } => {
+            record.kind = TaskKind::Discard;
+            record.select = select_record(state, number, select);
+        }
+    }
+    let task = Task { record: record.clone(), patch: None, link: crate::items::Link::default() };
+    let view = state.task_view(&task);
+    draft.push(Event::TaskSet(Box::new(record)));
+    Ok(Reply::Task(view))
+}
+
+fn blank(state: &State, moment: Moment, queue: u32, kind: TaskKind, actor: &Actor) -> TaskRecord {
+    TaskRecord {
+        id: state.last_number + 1,
+        queue,
+        kind,
+        select: SelectRecord::default(),
+        end: state.seq,
+        state: TaskState::Running,
+        started_at: moment.at,
+        ended_at: None,
+        patch: None,
+        rate: None,
+        halt_after: 0,
+        ignore_key: false,
+        force: false,
+        counts: TaskCounts::default(),
+        cursor: Cursor::default(),
+        actor: actor.0.clone(),
+        reason: None,
+    }
+}
+
+pub(super) fn start_delete(
+    state: &State,
+    moment: Moment,
+    queue: &Queue,
+    actor: &Actor,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let record = blank(state, moment, queue.record.number, TaskKind::DeleteQueue, actor);
+    let task = Task { record: record.clone(), patch: None, link: crate::items::Link::default() };
+    let view = state.task_view(&task);
+    draft.push(Event::TaskSet(Box::new(record)));
+    Ok(Reply::Task(view))
+}
+
+pub(super) fn cancel(
+    state: &State,
+    moment: Moment,
+    task: u64,
+    actor: &Actor,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let task = state.tasks.get(&task).ok_or(Rejection::TaskNotFound)?;
+    let mut view = state.task_view(task);
+    if view.state == TaskState::Running {
+        view.state = TaskState::Cancelled;
+        draft.push(Event::TaskEnded { task: view.id, state: TaskState::Cancelled, at: moment.at });
+        let name = view.queue.clone();
+        audit(state, moment, actor, "replay-cancelled", Some(&name), &format!("rpl_{}", view.id), draft);
+    }
+    Ok(Reply::Task(view))
+}
+
+/// Decides the first job only, and the end of the step when there is none.
+pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let Command::StepTask { task, jobs, unpatchable, cursor, last } = command else {
+        panic!("only steps of tasks come here");
+    };
+    let task = state.tasks.get(task).ok_or(Rejection::TaskNotFound)?;
+    let record = &task.record;
+    if record.state != TaskState::Running {
+        return Ok(Reply::Task(state.task_view(task)));
+    }
+    let mut counts = record.counts;
+    counts.skipped_unpatchable += unpatchable;
+    counts.matched += unpatchable;
+    if let Some((seq, payload)) = jobs.first() {
+        counts.matched += 1;
+        act(state, moment, record, *seq, payload.as_deref(), &mut counts, draft);
+    }
+    draft.push(Event::TaskAdvanced { task: record.id, cursor: *cursor, counts });
+    let mut ended = None;
+    if record.halt_after > 0 && record.counts.failed_early >= u64::from(record.halt_after) {
+        ended = Some(TaskState::Halted);
+    } else if jobs.len() <= 1 && *last {
+        ended = Some(TaskState::Completed);
+    }
+    let mut view =
+        state.task_view(&Task { record: TaskRecord { counts, ..record.clone() }, patch: None, link: task.link });
+    if let Some(how) = ended {
+        view.state = how;
+        view.ended_at = Some(moment.at);
+        end(state, moment, record, how, counts, draft);
+    }
+    Ok(Reply::Task(view))
+}
+
+fn act(
+    state: &State,
+    moment: Moment,
+    record: &TaskRecord,
+    seq: u64,
+    payload: Option<&[u8]>,
+    counts: &mut TaskCounts,
+    draft: &mut Draft,
+) {
+    let Some(slot) = state.slot_of_seq(seq).filter(|slot| state.jobs[*slot].queue == record.queue) else {
+        counts.skipped_not_dead += 1;
+        return;
+    };
+    let job = &state.jobs[slot];
+    let remove = |why| Event::Removed { seqs: alloc::vec![seq], why };
+    match record.kind {
+        TaskKind::Purge if job.state.is_waiting() => draft.push(remove(Removal::Purged)),
+        TaskKind::DeleteQueue => draft.push(remove(Removal::Deleted)),
+        TaskKind::Discard if job.state == JobState::Dead => draft.push(remove(Removal::Discarded)),
+        TaskKind::Replay if job.state == JobState::Dead => {
+            if !record.force && u32::from(job.replays) >= state.queue(job.queue).settings.max_replays {
+                counts.skipped_max_replays += 1;
+                return;
+            }
+            let dedup = job.extra.as_ref().and_then(|extra| extra.released_dedup);
+            if dedup.is_some_and(|dedup| state.dedups.find(dedup.hash.0).is_some()) {
+                counts.skipped_conflict += 1;
+                return;
+            }
+            let payload = payload.map(|payload| draft.put(payload));
+            draft.push(Event::Replayed { seq, at: moment.at, task: record.id, payload, ignore_key: record.ignore_key });
+        }
+        _ => {
+            counts.skipped_not_dead += 1;
+            return;
+        }
+    }
+    counts.acted += 1;
+}
+
+fn end(state: &State, moment: Moment, record: &TaskRecord, how: TaskState, counts: TaskCounts, draft: &mut Draft) {
+    draft.push(Event::TaskEnded { task: record.id, state: how, at: moment.at });
+    let Some(queue) = state.queues.get(&record.queue) else { return };
+    let (action, word) = match record.kind {
+        TaskKind::Purge => ("purged", "purged"),
+        TaskKind::Replay => ("replayed", "replayed"),
+        TaskKind::Discard => ("discarded", "discarded"),
+        TaskKind::DeleteQueue => ("queue-deleted", "removed"),
+    };
+    let reason = record.reason.as_deref().map_or_else(Default::default, |reason| format!(": {reason}"));
+    let detail = format!("{} of {} {word}{reason}", counts.acted, counts.matched);
+    audit(state, moment, &Actor(record.actor.clone()), action, Some(&queue.record.name), &detail, draft);
+    if record.kind == TaskKind::DeleteQueue {
+        draft.push(Event::QueueDeleted { queue: record.queue });
+    }
+}

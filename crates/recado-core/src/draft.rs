@@ -1,0 +1,69 @@
+//! The batch being built: facts, and the bytes they point to.
+
+use alloc::vec::Vec;
+
+use crate::event::{Event, Span};
+use crate::reply::Place;
+
+/// What the commands of one batch have decided so far.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// Position the batch will have.
+    pub position: u64,
+    /// Facts of the command at hand, not applied yet.
+    pub(crate) events: Vec<Event>,
+    /// Applied facts, encoded.
+    pub(crate) head: Vec<u8>,
+    /// Payload bytes.
+    pub(crate) tail: Vec<u8>,
+    /// Whether any fact is more than a receive.
+    pub(crate) only_receives: bool,
+}
+
+impl Draft {
+    /// An empty batch at `position`.
+    #[must_use]
+    pub fn new(position: u64) -> Self {
+        Self { position, only_receives: true, ..Self::default() }
+    }
+
+    /// Nothing was decided.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+
+    /// Bytes of facts and payloads so far.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// The batch holds only receives, whose loss in a power failure is harmless.
+    #[must_use]
+    pub fn only_receives(&self) -> bool {
+        self.only_receives
+    }
+
+    /// Head and tail for the log, to be headed by [`crate::encode_batch`].
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.head, self.tail)
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Span {
+        let offset = u32::try_from(self.tail.len()).unwrap_or_else(|_| panic!("a batch stays below 4 GiB"));
+        let length = u32::try_from(bytes.len()).unwrap_or_else(|_| panic!("a payload stays below 4 GiB"));
+        self.tail.extend_from_slice(bytes);
+        Span { offset, length }
+    }
+
+    pub(crate) fn push(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Where a span of this batch will be.
+    pub(crate) fn place(&self, span: Span) -> Place {
+        span.at(self.position)
+    }
+}

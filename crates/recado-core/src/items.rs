@@ -1,0 +1,257 @@
+//! Items: everything that must outlive the record it was written in.
+//!
+//! | kind | owner | copy event | its end |
+//! |---|---|---|---|
+//! | globals | shard | `GlobalsSet` | never |
+//! | queue | shard | `QueueSet` | `QueueDeleted` |
+//! | job | queue | `JobCopied` | `Removed`, or `Completed` when it is not kept |
+//! | saved result | idempotency key | `KeySaved` | `KeyEnded` and no job carries the key |
+//! | deduplication window | queue | `DedupSet` | `DedupEnded` |
+//! | producer | queue | `ProducerAdvanced` | `QueueDeleted` |
+//! | request | shard | `RequestAnswered` | `RequestEnded` |
+//! | task | queue | `TaskSet` | `TaskForgotten` |
+//! | audit entry | shard | `Audited` | 10,000 later entries |
+//! | note | queue | `Noted` | `Noted` with an empty text |
+//!
+//! All items stand in one list by the position of the oldest record they need. To free the oldest part of
+//! the log, the head of the list is written again at the end of the log, whole, and moves to the tail.
+
+use alloc::vec::Vec;
+
+use crate::reply::Place;
+use crate::state::State;
+use crate::state::slab::{NONE, Slot};
+
+/// What an item is; see the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ItemKind {
+    Globals,
+    Queue,
+    Job,
+    Saved,
+    Dedup,
+    Producer,
+    Request,
+    Task,
+    Audit,
+    Note,
+}
+
+const KINDS: [ItemKind; 10] = [
+    ItemKind::Globals,
+    ItemKind::Queue,
+    ItemKind::Job,
+    ItemKind::Saved,
+    ItemKind::Dedup,
+    ItemKind::Producer,
+    ItemKind::Request,
+    ItemKind::Task,
+    ItemKind::Audit,
+    ItemKind::Note,
+];
+
+/// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ItemRef(u32);
+
+const NUMBER_BITS: u32 = 28;
+pub(crate) const ITEMS_MAX: u32 = (1 << NUMBER_BITS) - 1;
+
+impl ItemRef {
+    const NONE: Self = Self(NONE);
+
+    pub(crate) fn new(kind: ItemKind, number: u32) -> Self {
+        assert!(number <= ITEMS_MAX, "an item's number fits 28 bits");
+        Self((kind as u32) << NUMBER_BITS | number)
+    }
+
+    pub(crate) fn kind(self) -> ItemKind {
+        KINDS[(self.0 >> NUMBER_BITS) as usize]
+    }
+
+    pub(crate) fn number(self) -> Slot {
+        self.0 & ITEMS_MAX
+    }
+}
+
+/// An item's neighbours, and the position of the oldest record it needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) base: u64,
+    older: ItemRef,
+    newer: ItemRef,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { base: u64::MAX, older: ItemRef::NONE, newer: ItemRef::NONE }
+    }
+}
+
+impl Link {
+    fn is_linked(&self) -> bool {
+        self.base != u64::MAX
+    }
+}
+
+/// Ends of the list.
+#[derive(Debug)]
+pub(crate) struct Order {
+    oldest: ItemRef,
+    newest: ItemRef,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { oldest: ItemRef::NONE, newest: ItemRef::NONE }
+    }
+}
+
+/// An item to be written again, with the bytes it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyPlan {
+    pub(crate) kind: ItemKind,
+    pub(crate) number: u32,
+    pub(crate) base: u64,
+    /// What must be read.
+    pub places: Vec<Place>,
+    /// What was read, in the same order.
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl State {
+    fn link(&mut self, item: ItemRef) -> &mut Link {
+        let number = item.number();
+        let link = match item.kind() {
+            ItemKind::Globals => Some(&mut self.globals_link),
+            ItemKind::Queue => self.queues.get_mut(&number).map(|queue| &mut queue.link),
+            ItemKind::Job => Some(&mut self.jobs[number].link),
+            ItemKind::Saved => self.keys[number].saved.as_mut().map(|saved| &mut saved.link),
+            ItemKind::Dedup => Some(&mut self.dedups[number].link),
+            ItemKind::Producer => Some(&mut self.producers[number].link),
+            ItemKind::Request => Some(&mut self.requests[number].link),
+            ItemKind::Task => self.tasks.get_mut(&u64::from(number)).map(|task| &mut task.link),
+            ItemKind::Audit => self.audit.get_mut(&u64::from(number)).map(|entry| &mut entry.link),
+            ItemKind::Note => Some(&mut self.notes[number].link),
+        };
+        match link {
+            Some(link) => link,
+            None => panic!("item {item:?} is linked but not there"),
+        }
+    }
+
+    /// Puts an item at the newest end, or moves it there: everything it needs stands at or behind `position`.
+    pub(crate) fn link_item(&mut self, kind: ItemKind, number: u32, position: u64) {
+        self.unlink_item(kind, number);
+        let item = ItemRef::new(kind, number);
+        let before = self.order.newest;
+        *self.link(item) = Link { base: position, older: before, newer: ItemRef::NONE };
+        if before == ItemRef::NONE {
+            self.order.oldest = item;
+        } else {
+            self.link(before).newer = item;
+        }
+        self.order.newest = item;
+    }
+
+    /// Takes an item out; one that is not in the list stays out.
+    pub(crate) fn unlink_item(&mut self, kind: ItemKind, number: u32) {
+        let item = ItemRef::new(kind, number);
+        let link = *self.link(item);
+        if !link.is_linked() {
+            return;
+        }
+        *self.link(item) = Link::default();
+        match link.older {
+            ItemRef::NONE => self.order.oldest = link.newer,
+            older => self.link(older).newer = link.newer,
+        }
+        match link.newer {
+            ItemRef::NONE => self.order.newest = link.older,
+            newer => self.link(newer).older = link.older,
+        }
+    }
+
+    fn link_of(&self, item: ItemRef) -> Link {
+        let number = item.number();
+        match item.kind() {
+            ItemKind::Globals => self.globals_link,
+            ItemKind::Queue => self.queues[&number].link,
+            ItemKind::Job => self.jobs[number].link,
+            ItemKind::Saved => self.keys[number].saved.as_ref().map_or_else(Link::default, |saved| saved.link),
+            ItemKind::Dedup => self.dedups[number].link,
+            ItemKind::Producer => self.producers[number].link,
+            ItemKind::Request => self.requests[number].link,
+            ItemKind::Task => self.tasks[&u64::from(number)].link,
+            ItemKind::Audit => self.audit[&u64::from(number)].link,
+            ItemKind::Note => self.notes[number].link,
+        }
+    }
+
+    /// Position of the oldest record that any item needs; the log can be trimmed below it.
+    #[must_use]
+    pub fn oldest_position(&self) -> Option<u64> {
+        (self.order.oldest != ItemRef::NONE).then(|| self.link_of(self.order.oldest).base)
+    }
+
+    /// Items to write again so that the log below `below` can be freed, oldest first.
+    #[must_use]
+    pub fn oldest_copies(&self, below: u64, max_items: usize) -> Vec<CopyPlan> {
+        let mut plans = Vec::new();
+        let mut at = self.order.oldest;
+        while at != ItemRef::NONE && plans.len() < max_items {
+            let link = self.link_of(at);
+            if link.base >= below {
+                break;
+            }
+            plans.push(CopyPlan {
+                kind: at.kind(),
+                number: at.number(),
+                base: link.base,
+                places: self.places_of(at.kind(), at.number()),
+                bytes: Vec::new(),
+            });
+            at = link.newer;
+        }
+        plans
+    }
+
+    /// The item is still what `plan` says.
+    pub(crate) fn is_current(&self, plan: &CopyPlan) -> bool {
+        let number = plan.number;
+        let there = match plan.kind {
+            ItemKind::Globals => true,
+            ItemKind::Queue => self.queues.contains_key(&number),
+            ItemKind::Job => self.jobs.get(number).is_some(),
+            ItemKind::Saved => self.keys.get(number).is_some_and(|key| key.saved.is_some()),
+            ItemKind::Dedup => self.dedups.get(number).is_some(),
+            ItemKind::Producer => self.producers.get(number).is_some(),
+            ItemKind::Request => self.requests.get(number).is_some(),
+            ItemKind::Task => self.tasks.contains_key(&u64::from(number)),
+            ItemKind::Audit => self.audit.contains_key(&u64::from(number)),
+            ItemKind::Note => self.notes.get(number).is_some(),
+        };
+        there
+            && self.link_of(ItemRef::new(plan.kind, number)).base == plan.base
+            && self.places_of(plan.kind, number) == plan.places
+            && plan.places.len() == plan.bytes.len()
+    }
+
+    fn places_of(&self, kind: ItemKind, number: u32) -> Vec<Place> {
+        match kind {
+            ItemKind::Job => {
+                let job = &self.jobs[number];
+                let mut places = alloc::vec![job.payload(), job.meta()];
+                if let Some(extra) = &job.extra {
+                    places.extend(extra.errors.iter().chain(&extra.result).chain(&extra.progress));
+                }
+                places
+            }
+            ItemKind::Saved => self.keys[number].saved.iter().filter_map(|saved| saved.result).collect(),
+            ItemKind::Request => alloc::vec![self.requests[number].answer],
+            ItemKind::Task => self.tasks[&u64::from(number)].patch.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a job queue *is*, as two functions over one state.
+//!
+//! [`decide`] looks at the [`State`] and chooses: it answers with a [`Reply`] or a [`Rejection`] and
+//! writes down facts ([`Event`]s) in a [`Draft`]. [`apply`] is the only code that changes the state and
+//! cannot fail. Replay applies the same events again and never re-decides, so a change of policy cannot
+//! rewrite history. [`run`] joins the two for commands of several steps.
+//!
+//! Invariants: no I/O, no clock, no randomness, no threads, no logging (the crate is `no_std` and its
+//! dependencies are on an allow-list that `make test` checks). Time and entropy enter with the command.
+//! Payloads, headers, results and error texts are not in the state, only their place in the log.
+//!
+//! Instants are milliseconds since the Unix epoch and are named `.._at`; durations are milliseconds and
+//! are named `.._ms`. Unless a name says `elapsed`, an instant is on the wall clock.
+
+#![no_std]
+
+extern crate alloc;
+
+mod apply;
+mod codec;
+mod command;
+mod decide;
+mod draft;
+mod event;
+mod figures;
+mod id;
+mod items;
+mod meta;
+mod options;
+mod query;
+mod rejection;
+mod reply;
+mod run;
+mod state;
+
+pub use apply::apply;
+pub use codec::{BatchHead, DecodeError, LEVEL, decode_batch, encode_batch};
+pub use command::*;
+pub use decide::{SavedAnswer, TaskStep, decide, decode_saved};
+pub use draft::Draft;
+pub use event::{Cursor, Event};
+pub use figures::{Histogram, Percentiles};
+pub use id::{Hash, JobId, Receipt, Secret};
+pub use items::{CopyPlan, ItemKind};
+pub use meta::{ErrorEntry, Meta};
+pub use options::*;
+pub use query::*;
+pub use rejection::{Rejection, StaleReason};
+pub use reply::State as JobState;
+pub use reply::{
+    Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
+};
+pub use run::{TICK_STEPS_MAX, run};
+pub use state::{AUDIT_MAX, LANES_MAX, Presence, QUEUES_MAX, State};

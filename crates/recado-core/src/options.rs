@@ -1,0 +1,316 @@
+//! The policy of a queue: what was set ([`QueueOptions`]) and what holds ([`Settings`]).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use minicbor::{Decode, Encode};
+
+/// How long a received job stays hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Visibility {
+    /// Chosen by the server; 30 s for now.
+    #[n(0)]
+    Auto,
+    /// As set, in milliseconds.
+    #[n(1)]
+    Fixed(#[n(0)] u64),
+}
+
+/// Visibility timeout of `auto` before there are measurements, in milliseconds.
+pub const AUTO_VISIBILITY_MS: u64 = 30_000;
+
+impl Visibility {
+    /// The timeout in milliseconds.
+    #[must_use]
+    pub fn ms(self) -> u64 {
+        match self {
+            Self::Auto => AUTO_VISIBILITY_MS,
+            Self::Fixed(ms) => ms,
+        }
+    }
+}
+
+/// How the wait before the next attempt grows.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum BackoffCurve {
+    /// Always `base`.
+    #[n(0)]
+    Fixed {
+        /// The wait in milliseconds.
+        #[n(0)]
+        base_ms: u64,
+    },
+    /// `base * factor^(attempt - 1)`, at most `max`.
+    #[n(1)]
+    Exponential {
+        /// Wait after the first failure, in milliseconds.
+        #[n(0)]
+        base_ms: u64,
+        /// Thousandths: 4000 is a factor of 4.
+        #[n(1)]
+        factor_milli: u64,
+        /// Longest wait, in milliseconds.
+        #[n(2)]
+        max_ms: u64,
+    },
+    /// One wait an attempt; the last one repeats.
+    #[n(2)]
+    List {
+        /// Waits in milliseconds, never empty.
+        #[n(0)]
+        delays_ms: Vec<u64>,
+    },
+}
+
+/// How much of a wait is random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Jitter {
+    /// The wait as computed.
+    #[n(0)]
+    None,
+    /// Uniform between 0 and the wait.
+    #[n(1)]
+    Full,
+    /// Half the wait, and uniform between 0 and the other half.
+    #[n(2)]
+    Equal,
+}
+
+/// The wait between attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Backoff {
+    /// How it grows.
+    #[n(0)]
+    pub curve: BackoffCurve,
+    /// How much of it is random.
+    #[n(1)]
+    pub jitter: Jitter,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            curve: BackoffCurve::Exponential { base_ms: 10_000, factor_milli: 4_000, max_ms: 3_600_000 },
+            jitter: Jitter::Equal,
+        }
+    }
+}
+
+/// What happens to an ordered group when its head dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum OnDead {
+    /// The next job of the group goes on.
+    #[n(0)]
+    Continue,
+    /// The group waits until the dead job is replayed or discarded.
+    #[n(1)]
+    Block,
+}
+
+/// `groups` as set; `None` is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct GroupOptions {
+    /// Strict order within a group.
+    #[n(0)]
+    pub ordered: Option<bool>,
+    /// Groups take turns.
+    #[n(1)]
+    pub fair: Option<bool>,
+    /// Jobs in flight of one group.
+    #[n(2)]
+    pub max_in_flight: Option<u32>,
+    /// For ordered groups.
+    #[n(3)]
+    pub on_dead: Option<OnDead>,
+}
+
+/// `keepCompleted` as set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct KeepOptions {
+    /// How long a finished job is kept.
+    #[n(0)]
+    pub for_ms: Option<u64>,
+    /// How many are kept.
+    #[n(1)]
+    pub max: Option<u64>,
+}
+
+/// `idempotency` as set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct IdempotencyOptions {
+    /// How long a saved result is kept after completion.
+    #[n(0)]
+    pub keep_ms: Option<u64>,
+    /// Keys a queue may hold.
+    #[n(1)]
+    pub max: Option<u64>,
+}
+
+/// `deadLetter` as set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct DeadLetterOptions {
+    /// Who answers for dead jobs; the queue's owner when absent.
+    #[n(0)]
+    pub owner: Option<Box<str>>,
+    /// How often one job may be replayed.
+    #[n(1)]
+    pub max_replays: Option<u32>,
+    /// Dead jobs at which producers are refused.
+    #[n(2)]
+    pub max: Option<u64>,
+}
+
+/// `payload` as set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct PayloadOptions {
+    /// Largest payload in bytes.
+    #[n(0)]
+    pub max_size_bytes: Option<u64>,
+}
+
+/// What was set for a queue; `None` means the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct QueueOptions {
+    /// E-mail or name.
+    #[n(0)]
+    pub owner: Option<Box<str>>,
+    /// How long a received job stays hidden.
+    #[n(1)]
+    pub visibility: Option<Visibility>,
+    /// Longest run of one attempt.
+    #[n(2)]
+    pub timeout_ms: Option<u64>,
+    /// Attempts without success before a job is dead.
+    #[n(3)]
+    pub max_attempts: Option<u32>,
+    /// Hand-outs before a job is dead, whatever became of them.
+    #[n(4)]
+    pub max_deliveries: Option<u32>,
+    /// Wait between attempts.
+    #[n(5)]
+    pub backoff: Option<Backoff>,
+    /// Jobs in flight across all workers.
+    #[n(6)]
+    pub max_in_flight: Option<u32>,
+    /// Waiting and in-flight jobs at which producers are refused.
+    #[n(7)]
+    pub max_depth: Option<u64>,
+    /// Groups.
+    #[n(8)]
+    pub groups: Option<GroupOptions>,
+    /// Finished jobs.
+    #[n(9)]
+    pub keep_completed: Option<KeepOptions>,
+    /// Idempotency keys.
+    #[n(10)]
+    pub idempotency: Option<IdempotencyOptions>,
+    /// Dead-letter queue.
+    #[n(11)]
+    pub dead_letter: Option<DeadLetterOptions>,
+    /// Payloads.
+    #[n(12)]
+    pub payload: Option<PayloadOptions>,
+}
+
+/// What holds for a queue: its own options over the server's defaults over the product's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the same words as in `QueueOptions`
+pub struct Settings {
+    pub owner: Option<Box<str>>,
+    pub visibility: Visibility,
+    pub timeout_ms: Option<u64>,
+    pub max_attempts: u32,
+    pub max_deliveries: u32,
+    pub backoff: Backoff,
+    pub max_in_flight: Option<u32>,
+    pub max_depth: u64,
+    pub ordered: bool,
+    pub fair: bool,
+    pub group_max_in_flight: Option<u32>,
+    pub on_dead: OnDead,
+    pub keep_for_ms: u64,
+    pub keep_max: u64,
+    pub key_keep_ms: u64,
+    pub key_max: u64,
+    pub dead_owner: Option<Box<str>>,
+    pub max_replays: u32,
+    pub dead_max: u64,
+    pub payload_max_bytes: u64,
+}
+
+/// Largest value of `maxDeliveries`.
+pub const MAX_DELIVERIES_MAX: u32 = 10_000;
+
+impl QueueOptions {
+    /// Resolves these options over `defaults` (`[defaults]` of the configuration file).
+    #[must_use]
+    pub fn settings(&self, defaults: &Self) -> Settings {
+        macro_rules! pick {
+            ($field:ident) => {
+                self.$field.clone().or_else(|| defaults.$field.clone())
+            };
+            ($outer:ident . $field:ident) => {{
+                let own = self.$outer.as_ref().and_then(|o| o.$field.clone());
+                own.or_else(|| defaults.$outer.as_ref().and_then(|o| o.$field.clone()))
+            }};
+        }
+        let max_attempts = pick!(max_attempts).unwrap_or(5);
+        let owner = pick!(owner);
+        Settings {
+            visibility: pick!(visibility).unwrap_or(Visibility::Auto),
+            timeout_ms: pick!(timeout_ms),
+            max_attempts,
+            max_deliveries: pick!(max_deliveries).unwrap_or(max_attempts.saturating_mul(10).min(MAX_DELIVERIES_MAX)),
+            backoff: pick!(backoff).unwrap_or_default(),
+            max_in_flight: pick!(max_in_flight),
+            max_depth: pick!(max_depth).unwrap_or(1_000_000),
+            ordered: pick!(groups.ordered).unwrap_or(false),
+            fair: pick!(groups.fair).unwrap_or(true),
+            group_max_in_flight: pick!(groups.max_in_flight),
+            on_dead: pick!(groups.on_dead).unwrap_or(OnDead::Continue),
+            keep_for_ms: pick!(keep_completed.for_ms).unwrap_or(3_600_000),
+            keep_max: pick!(keep_completed.max).unwrap_or(10_000),
+            key_keep_ms: pick!(idempotency.keep_ms).unwrap_or(24 * 3_600_000),
+            key_max: pick!(idempotency.max).unwrap_or(1_000_000),
+            dead_owner: pick!(dead_letter.owner).or_else(|| owner.clone()),
+            max_replays: pick!(dead_letter.max_replays).unwrap_or(3),
+            dead_max: pick!(dead_letter.max).unwrap_or(1_000_000),
+            payload_max_bytes: pick!(payload.max_size_bytes).unwrap_or(64 * 1024),
+            owner,
+        }
+    }
+}
+
+/// What a job sets for itself over its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Overrides {
+    /// Attempts without success before the job is dead.
+    #[n(0)]
+    pub max_attempts: Option<u32>,
+    /// Wait between attempts.
+    #[n(1)]
+    pub backoff: Option<Backoff>,
+    /// How long it stays hidden.
+    #[n(2)]
+    pub visibility: Option<Visibility>,
+    /// Longest run of one attempt.
+    #[n(3)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Who made a queue's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Source {
+    /// The first enqueue or receive.
+    #[n(0)]
+    Auto,
+    /// `PUT /v1/queues/{q}`.
+    #[n(1)]
+    Api,
+    /// A section of the configuration file.
+    #[n(2)]
+    File,
+}

@@ -1,0 +1,271 @@
+//! What can be read. A query looks at the state and changes nothing; its answer leaves the shard, like
+//! every reply, only once all it was decided on is committed.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::command::{Replay, TypeRange};
+use crate::figures::Percentiles;
+use crate::id::JobId;
+use crate::options::{QueueOptions, Settings, Source};
+use crate::rejection::Rejection;
+use crate::reply::{HeldBack, JobView, Place, State as JobState, TaskView};
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// One job.
+    Job(JobId),
+    /// Jobs of one queue.
+    Jobs(JobsQuery),
+    /// Jobs of one business object over all queues.
+    JobsOf {
+        /// The business object.
+        business_id: Box<str>,
+        /// The page.
+        page: Page,
+    },
+    /// Queues by name.
+    Queues(Page),
+    /// One queue's configuration.
+    Queue(Box<str>),
+    /// One queue's figures.
+    Stats(Box<str>),
+    /// Groups of alike failures of one queue, largest first.
+    Fingerprints {
+        /// The queue.
+        queue: Box<str>,
+        /// The page.
+        page: Page,
+    },
+    /// One bulk action.
+    Task(u64),
+    /// Replays, newest first; of one queue if named.
+    Replays {
+        /// The queue.
+        queue: Option<Box<str>>,
+        /// The page.
+        page: Page,
+    },
+    /// What a replay would do, without doing it.
+    Preview {
+        /// The queue.
+        queue: Box<str>,
+        /// The replay.
+        replay: Replay,
+    },
+    /// Jobs of this worker whose cancel was asked for.
+    CancelRequested {
+        /// The worker's name.
+        worker: Box<str>,
+    },
+    /// Operators' actions, newest first.
+    Audit {
+        /// Of one queue.
+        queue: Option<Box<str>>,
+        /// By one actor.
+        actor: Option<Box<str>>,
+        /// Of one kind.
+        action: Option<Box<str>>,
+        /// The page.
+        page: Page,
+    },
+}
+
+/// A part of a list: `cursor` is what the part before it ended with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// `None` is the first page.
+    pub cursor: Option<String>,
+    /// At most so many entries.
+    pub limit: usize,
+}
+
+/// See [`Query::Jobs`]; conditions must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobsQuery {
+    /// The queue.
+    pub queue: Box<str>,
+    /// In one of these states; empty is all.
+    pub states: Vec<JobState>,
+    /// Of this type.
+    pub kind: Option<Box<str>>,
+    /// Of this group.
+    pub group: Option<Box<str>>,
+    /// About this business object.
+    pub business_id: Option<Box<str>>,
+    /// With this deduplication key.
+    pub dedup_key: Option<Box<str>>,
+    /// With this idempotency key.
+    pub idempotency_key: Option<Box<str>>,
+    /// Whose last error has this kind.
+    pub error_kind: Option<Box<str>>,
+    /// Enqueued (dead jobs: died) before.
+    pub before: Option<u64>,
+    /// Enqueued (dead jobs: died) after.
+    pub after: Option<u64>,
+    /// The page.
+    pub page: Page,
+}
+
+/// An answer, of the same name as its query.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Answer {
+    Job(Box<JobView>),
+    Jobs { jobs: Vec<JobView>, cursor: Option<String> },
+    Queues { queues: Vec<QueueEntry>, cursor: Option<String> },
+    Queue(Box<QueueView>),
+    Stats(Box<Stats>),
+    Fingerprints { groups: Vec<FingerprintView>, cursor: Option<String> },
+    Task(Box<TaskView>),
+    Replays { replays: Vec<TaskView>, cursor: Option<String> },
+    Preview { matched: u64, skipped: Vec<(Box<str>, u64)>, example: Option<Box<JobView>> },
+    CancelRequested(Vec<JobId>),
+    Audit { entries: Vec<AuditView>, cursor: Option<String> },
+}
+
+/// One line of the list of queues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueEntry {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Who made its configuration.
+    pub source: Source,
+    /// Hand-out is paused.
+    pub paused: bool,
+    /// Its figures.
+    pub stats: Stats,
+}
+
+/// A queue's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Who made it.
+    pub source: Source,
+    /// What was set.
+    pub options: QueueOptions,
+    /// What holds.
+    pub settings: Settings,
+    /// Grows with each change.
+    pub revision: u64,
+    /// Hand-out is paused.
+    pub paused: bool,
+    /// Why.
+    pub paused_reason: Option<Box<str>>,
+}
+
+/// A queue's figures. Rates are per second over 60 s, shares over 5 min.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the words of the API
+pub struct Stats {
+    pub ready: u64,
+    pub delayed: u64,
+    pub blocked: u64,
+    pub in_flight: u64,
+    pub dead: u64,
+    /// Completed jobs that are kept.
+    pub completed: u64,
+    /// Cancelled and expired jobs that are kept.
+    pub cancelled: u64,
+    pub expired: u64,
+    pub oldest_job_age_ms: Option<u64>,
+    pub oldest_dead_age_ms: Option<u64>,
+    pub enqueue_rate: f64,
+    pub receive_rate: f64,
+    pub complete_rate: f64,
+    pub failure_rate: Option<f64>,
+    pub retry_rate: Option<f64>,
+    /// Time from ready to received, in milliseconds.
+    pub wait: Percentiles,
+    /// Time from received to settled, in milliseconds.
+    pub processing: Percentiles,
+    /// Events since this process began, by the words of `recado_jobs_total`.
+    pub totals: Vec<(&'static str, u64)>,
+    pub consumers: Vec<ConsumerView>,
+    pub held_back: Vec<(HeldBack, u64)>,
+    pub visibility_ms: u64,
+    /// `fixed` or `default`: where `visibility_ms` comes from.
+    pub visibility_why: &'static str,
+    pub paused: bool,
+    /// Cumulative buckets of `wait` and `processing`: upper bound in ms, count; then sum in ms, count.
+    pub wait_histogram: HistogramView,
+    pub processing_histogram: HistogramView,
+}
+
+/// A histogram since this process began, for metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistogramView {
+    /// Upper bound in milliseconds, and how many samples are at or below it.
+    pub buckets: Vec<(u64, u64)>,
+    /// Sum of all samples in milliseconds.
+    pub sum_ms: u64,
+    /// Number of samples.
+    pub count: u64,
+}
+
+/// A worker seen within the last minute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerView {
+    /// Its name; `None` for those that gave none.
+    pub worker: Option<Box<str>>,
+    /// Types it declared; `None` is all.
+    pub types: Option<Vec<TypeRange>>,
+    /// Jobs it holds.
+    pub in_flight: u64,
+    /// Its last receive or settle.
+    pub last_seen_at: u64,
+}
+
+/// Dead jobs with one type, kind of error and normalized message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FingerprintView {
+    /// Names the group.
+    pub fingerprint: u64,
+    /// Type of its jobs.
+    pub kind: Arc<str>,
+    /// The newest death's [`crate::ErrorEntry`].
+    pub error: Option<Place>,
+    /// How many.
+    pub count: u64,
+    /// First death.
+    pub first_at: u64,
+    /// Last death.
+    pub last_at: u64,
+    /// One of them.
+    pub example: JobId,
+    /// An operator's note.
+    pub note: Option<Box<str>>,
+}
+
+/// One operator's action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditView {
+    /// Its number.
+    pub id: u64,
+    /// When.
+    pub at: u64,
+    /// Who; `None` without keys.
+    pub actor: Option<Box<str>>,
+    /// `queue-configured queue-deleted queue-paused queue-resumed purged replayed discarded cancelled acknowledged`.
+    pub action: Box<str>,
+    /// The queue.
+    pub queue: Option<Box<str>>,
+    /// Why, and figures, in words.
+    pub detail: Box<str>,
+}
+
+/// Result of a query.
+pub type Answered = Result<Answer, Rejection>;
+
+/// Answers a query.
+///
+/// # Errors
+/// A [`Rejection`] when what is asked for is not there.
+pub fn answer(_state: &crate::state::State, _presence: &crate::state::Presence, _now: u64, _query: &Query) -> Answered {
+    Err(Rejection::JobNotFound)
+}

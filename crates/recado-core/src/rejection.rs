@@ -1,0 +1,187 @@
+//! Why a command changed nothing. A client's mistake or a limit, never a failure of the environment.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use thiserror::Error;
+
+use crate::id::JobId;
+use crate::reply::State as JobState;
+
+/// A closed list with stable codes; the edges turn each into its own protocol's form.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Rejection {
+    /// No such queue.
+    #[error("queue `{name}` does not exist")]
+    QueueNotFound {
+        /// What was asked for.
+        name: Box<str>,
+        /// The nearest name there is.
+        nearest: Option<Box<str>>,
+    },
+    /// The id was never given out by this server.
+    #[error("no job has this id")]
+    JobNotFound,
+    /// The id is well formed, the job is not there (any more).
+    #[error("job {0} is gone")]
+    JobGone(JobId),
+    /// No such bulk action.
+    #[error("no such replay")]
+    TaskNotFound,
+    /// No such group of dead jobs.
+    #[error("no dead job has this fingerprint")]
+    FingerprintNotFound,
+    /// A limit of the queue.
+    #[error("queue `{queue}` is full: {reason} {actual} of {limit}")]
+    QueueFull {
+        /// The queue.
+        queue: Box<str>,
+        /// `max-depth`, `dead-letter-max`, `idempotency-max`, `lanes`.
+        reason: &'static str,
+        /// The limit.
+        limit: u64,
+        /// What it would have been.
+        actual: u64,
+    },
+    /// Too many queues.
+    #[error("this server holds {limit} queues already; delete one first")]
+    TooManyQueues {
+        /// The limit.
+        limit: u64,
+    },
+    /// The memory budget is used up.
+    #[error("the memory budget of {limit} bytes is used up; let consumers catch up")]
+    OutOfMemory {
+        /// The budget in bytes.
+        limit: u64,
+    },
+    /// A payload is over the queue's limit.
+    #[error("the payload has {actual} bytes; queue `{queue}` takes {limit}")]
+    PayloadTooLarge {
+        /// The queue.
+        queue: Box<str>,
+        /// Place in the batch.
+        index: usize,
+        /// The limit in bytes.
+        limit: u64,
+        /// Its size in bytes.
+        actual: u64,
+    },
+    /// A field does not go with the queue's configuration.
+    #[error("{message}")]
+    Invalid {
+        /// Place in the batch.
+        index: usize,
+        /// RFC 6901, from the job.
+        pointer: &'static str,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// `onDuplicate: conflict` met another payload.
+    #[error("job {id} holds this deduplication key with another payload")]
+    DuplicateConflict {
+        /// Place in the batch.
+        index: usize,
+        /// The job that holds the key.
+        id: JobId,
+    },
+    /// A producer skipped a number.
+    #[error("producer `{name}` is at {expected}: send that batch first")]
+    ProducerGap {
+        /// The producer.
+        name: Box<str>,
+        /// The number that comes next.
+        expected: u64,
+    },
+    /// An `Idempotency-Key` came again with another request.
+    #[error("this Idempotency-Key was used for another request within the last 10 minutes")]
+    RequestKeyReused,
+    /// The job is not waiting.
+    #[error("job {id} is {state}: only a waiting job can be changed")]
+    JobNotWaiting {
+        /// The job.
+        id: JobId,
+        /// Its state.
+        state: JobState,
+    },
+    /// The queue has jobs.
+    #[error("queue `{queue}` holds {jobs} jobs; empty it or delete it by force")]
+    QueueNotEmpty {
+        /// The queue.
+        queue: Box<str>,
+        /// How many.
+        jobs: u64,
+    },
+    /// The configuration file names the queue.
+    #[error("queue `{0}` is managed by the configuration file; change it there")]
+    ManagedByFile(Box<str>),
+    /// If-Match did not match.
+    #[error("the configuration has changed; read it again")]
+    PreconditionFailed,
+    /// A settle that changes nothing.
+    #[error("the receipt is stale: {reason}")]
+    Stale {
+        /// What overtook it.
+        reason: StaleReason,
+        /// State of the job now; `None` when it is gone.
+        state: Option<JobState>,
+    },
+    /// A result that cannot be taken now; the receipt stays good.
+    #[error("storage is short: a result may have {limit} bytes now, this one has {actual}")]
+    ResultTooLargeNow {
+        /// The limit in bytes.
+        limit: u64,
+        /// Its size in bytes.
+        actual: u64,
+    },
+}
+
+/// What overtook a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StaleReason {
+    /// Another delivery.
+    ReceivedAgain,
+    /// Another outcome under the same receipt.
+    Settled,
+    /// The job died otherwise.
+    Dead,
+    /// An operator.
+    Cancelled,
+    /// `expiresAfter`.
+    Expired,
+    /// A purge.
+    Purged,
+    /// A replay.
+    Replayed,
+    /// A hand-off to another queue.
+    Forwarded,
+    /// Another job with its idempotency key.
+    KeyTaken,
+    /// This server did not make it, or not for this job.
+    Forged,
+}
+
+impl StaleReason {
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReceivedAgain => "received-again",
+            Self::Settled => "settled",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Purged => "purged",
+            Self::Replayed => "replayed",
+            Self::Forwarded => "forwarded",
+            Self::KeyTaken => "key-taken",
+            Self::Forged => "forged",
+        }
+    }
+}
+
+impl core::fmt::Display for StaleReason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.word())
+    }
+}

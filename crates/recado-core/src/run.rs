@@ -1,0 +1,190 @@
+//! Decide and apply, step by step: what the shard, recovery's caller and the simulator call.
+
+use alloc::vec::Vec;
+
+use crate::apply::apply;
+use crate::codec::encode_event;
+use crate::command::{Actor, Cancel, CancelTarget, Command, Moment, Receive};
+use crate::decide::{self, decide, mix};
+use crate::draft::Draft;
+use crate::event::{AuditRecord, Event, LeaseState};
+use crate::figures::Count;
+use crate::id::Receipt;
+use crate::rejection::Rejection;
+use crate::reply::{Cancelled, Delivered, HeldBack, Reply};
+use crate::state::{Slot, State};
+
+/// Things that one [`Command::Tick`] does at most.
+pub const TICK_STEPS_MAX: usize = 1_000;
+
+/// Jobs that one call makes ready at most.
+const ADVANCE_MAX: usize = 1_000;
+
+/// Runs a command: decides each step and applies its facts before the next. The draft grows by what was
+/// decided; a rejected command leaves no trace in state or draft.
+///
+/// # Errors
+/// A [`Rejection`] when nothing was done.
+pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
+    match command {
+        Command::Receive(receive) => run_receive(state, moment, receive, draft),
+        Command::Tick => run_tick(state, moment, draft),
+        Command::Cancel(cancel) => run_cancel(state, moment, cancel, draft),
+        Command::StepTask { task, jobs, unpatchable, cursor, last } => {
+            let mut rest = jobs.as_slice();
+            let mut unpatchable = *unpatchable;
+            loop {
+                let is_end = rest.len() <= 1;
+                let one = Command::StepTask {
+                    task: *task,
+                    jobs: rest.first().cloned().into_iter().collect(),
+                    unpatchable,
+                    cursor: *cursor,
+                    last: *last && is_end,
+                };
+                let reply = step(state, moment, &one, draft)?;
+                if is_end {
+                    return Ok(reply);
+                }
+                unpatchable = 0;
+                rest = &rest[1..];
+            }
+        }
+        Command::Copy(plans) => {
+            for plan in plans {
+                step(state, moment, &Command::Copy(alloc::vec![plan.clone()]), draft)?;
+            }
+            Ok(Reply::Done)
+        }
+        Command::Enqueue(enqueue) => {
+            let reply = step(state, moment, command, draft)?;
+            if let Reply::Enqueued { jobs, .. } = &reply
+                && let Some(number) = state.queue_number(&enqueue.queue)
+            {
+                // No fact is written for a duplicate, so it is counted here.
+                for _ in jobs.iter().filter(|job| job.duplicate.is_some()) {
+                    state.queue_mut(number).figures.count(Count::Deduplicated, moment.at);
+                }
+            }
+            Ok(reply)
+        }
+        _ => step(state, moment, command, draft),
+    }
+}
+
+/// One decision, with its facts applied and encoded.
+fn step(state: &mut State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let tail = draft.tail.len();
+    let decided = decide(state, moment, command, draft);
+    if decided.is_err() {
+        draft.events.clear();
+        draft.tail.truncate(tail);
+    }
+    commit(state, draft);
+    decided
+}
+
+fn commit(state: &mut State, draft: &mut Draft) {
+    let mut events = core::mem::take(&mut draft.events);
+    for event in events.drain(..) {
+        draft.only_receives &= matches!(event, Event::Received { .. } | Event::Renewed { .. });
+        encode_event(&event, &mut draft.head);
+        apply(state, draft.position, &event);
+    }
+    draft.events = events;
+}
+
+fn run_tick(state: &mut State, moment: Moment, draft: &mut Draft) -> Result<Reply, Rejection> {
+    for _ in 0..TICK_STEPS_MAX {
+        state.advance(moment.at, ADVANCE_MAX);
+        if step(state, moment, &Command::Tick, draft)? == (Reply::Ticked { more: false }) {
+            return Ok(Reply::Ticked { more: false });
+        }
+    }
+    Ok(Reply::Ticked { more: true })
+}
+
+fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut Draft) -> Result<Reply, Rejection> {
+    state.advance(moment.at, ADVANCE_MAX);
+    let mut created = false;
+    let mut jobs: Vec<Delivered> = Vec::new();
+    if let Some(slots) = decide::repeated(state, moment, receive) {
+        for slot in slots {
+            decide::renew(state, moment, receive, slot, draft);
+            commit(state, draft);
+            jobs.push(state.delivered(slot, moment.at));
+        }
+        return Ok(Reply::Received { created, jobs, empty_because: None });
+    }
+    let mut bytes: u64 = 0;
+    let mut count = 0;
+    // Expired jobs met on the way are ended, a bounded number of them.
+    while jobs.len() < receive.max && count < (receive.max + TICK_STEPS_MAX) as u64 {
+        let moment = Moment { entropy: mix(moment.entropy, count), ..moment };
+        count += 1;
+        if !jobs.is_empty()
+            && let Some(slot) = decide::choose(state, moment, receive)?
+            && bytes + u64::from(state.jobs[slot].payload().length) > receive.max_bytes
+        {
+            break;
+        }
+        let fence = state.fence;
+        let before = draft.head.len();
+        if let Reply::Received { created: true, .. } = step(state, moment, &Command::Receive(receive.clone()), draft)? {
+            created = true;
+            continue;
+        }
+        if state.fence > fence {
+            let Some(slot) = state.last_received else { panic!("a receive was just applied") };
+            bytes += u64::from(state.jobs[slot].payload().length);
+            jobs.push(state.delivered(slot, moment.at));
+        } else if draft.head.len() == before {
+            break;
+        }
+    }
+    let empty_because = if jobs.is_empty() { why_empty(state, receive) } else { None };
+    Ok(Reply::Received { created, jobs, empty_because })
+}
+
+fn why_empty(state: &State, receive: &Receive) -> Option<HeldBack> {
+    let queues = receive.queues.iter().filter_map(|(name, _)| state.queue_number(name));
+    queues.filter_map(|number| state.queue(number).empty_because()).next()
+}
+
+fn run_cancel(state: &mut State, moment: Moment, cancel: &Cancel, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let (ids, is_bulk) = match &cancel.target {
+        CancelTarget::Ids(ids) => (ids.clone(), ids.len() > 1 || cancel.reason.is_some()),
+        CancelTarget::BusinessId(id) => (decide::ids_of(state, id), true),
+    };
+    let mut all: Vec<Cancelled> = Vec::with_capacity(ids.len());
+    for id in ids {
+        let one = Cancel { target: CancelTarget::Ids(alloc::vec![id]), ..cancel.clone() };
+        if let Reply::Cancelled(mut done) = step(state, moment, &Command::Cancel(one), draft)? {
+            all.append(&mut done);
+        }
+    }
+    let done = all.iter().filter(|one| matches!(one, Cancelled::Done(_) | Cancelled::Requested(_))).count();
+    if is_bulk && done > 0 {
+        draft.push(Event::Audited(alloc::boxed::Box::new(AuditRecord {
+            id: state.last_number + 1,
+            at: moment.at,
+            actor: Actor::clone(&cancel.actor).0,
+            action: "cancelled".into(),
+            queue: None,
+            detail: alloc::format!("{done} jobs: {}", cancel.reason.as_deref().unwrap_or("no reason given")).into(),
+        })));
+        commit(state, draft);
+    }
+    Ok(Reply::Cancelled(all))
+}
+
+impl State {
+    /// The worker and queue of the delivery that this receipt proves, while it is in flight.
+    #[must_use]
+    pub fn holder_of(&self, receipt: &str) -> Option<(u32, &str)> {
+        let receipt = Receipt::parse(receipt, self.secret)?;
+        let slot: Slot = self.slot_of(receipt.job)?;
+        let lease = self.jobs[slot].lease().filter(|lease| lease.state == LeaseState::Held)?;
+        Some((self.jobs[slot].queue, lease.worker.as_deref()?))
+    }
+}

@@ -1,0 +1,233 @@
+//! Everything the shard knows, derived from the log alone.
+
+mod job;
+mod keys;
+pub(crate) mod presence;
+mod queue;
+pub(crate) mod slab;
+pub(crate) mod standing;
+mod table;
+mod timers;
+mod view;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::id::{Hash, JobId, Secret};
+use crate::items::{Link, Order};
+use crate::options::QueueOptions;
+use crate::reply::State as JobState;
+
+pub(crate) use job::{Extra, Job, flag, seq_key};
+pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, domain};
+pub use presence::Presence;
+pub use queue::LANES_MAX;
+pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, GroupHold, GroupLane, Note, Queue, Spot, Task};
+pub(crate) use slab::{NONE, Slot, Table};
+pub(crate) use timers::{Timer, Timers};
+
+/// Queues a shard may hold.
+pub const QUEUES_MAX: usize = 10_000;
+
+/// Operators' actions that are remembered.
+pub const AUDIT_MAX: u64 = 10_000;
+
+/// The state of one shard.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) shard: u16,
+    pub(crate) secret: Secret,
+    pub(crate) seq: u64,
+    pub(crate) last_queue: u32,
+    pub(crate) last_number: u64,
+    pub(crate) fence: u64,
+    pub(crate) skew_ms: i64,
+    /// The job of the newest receive.
+    pub(crate) last_received: Option<Slot>,
+    pub(crate) started_at: u64,
+    pub(crate) defaults: QueueOptions,
+    pub(crate) globals_link: Link,
+    pub(crate) order: Order,
+
+    pub(crate) queues: BTreeMap<u32, Box<Queue>>,
+    pub(crate) names: BTreeMap<Box<str>, u32>,
+    pub(crate) jobs: Table<Job>,
+    pub(crate) groups: Table<Group>,
+    pub(crate) keys: Table<Key>,
+    pub(crate) dedups: Table<DedupEntry>,
+    pub(crate) businesses: Table<Business>,
+    pub(crate) producers: Table<ProducerEntry>,
+    pub(crate) requests: Table<RequestEntry>,
+    pub(crate) notes: Table<Note>,
+    pub(crate) tasks: BTreeMap<u64, Task>,
+    pub(crate) audit: BTreeMap<u64, AuditEntry>,
+    pub(crate) attempts: BTreeMap<u128, Attempt>,
+
+    /// Blocked jobs by the sequence number of the job they wait behind.
+    pub(crate) followers: BTreeMap<u64, Vec<u64>>,
+    pub(crate) timers: Timers,
+    /// Completed keys with ready jobs that must be skipped.
+    pub(crate) to_skip: BTreeSet<Slot>,
+    /// Notes whose group may have no dead job left.
+    pub(crate) stale_notes: BTreeSet<Slot>,
+    /// In-flight jobs whose cancel was asked for, by their worker.
+    pub(crate) cancel_marks: BTreeSet<(u128, JobId)>,
+    /// Queues in which something may have become receivable.
+    pub(crate) wakes: Vec<u32>,
+    /// Jobs that ended since they were last asked for.
+    pub(crate) ended: Vec<JobId>,
+    /// Workers with news about a cancel.
+    pub(crate) cancel_news: Vec<u128>,
+    pub(crate) live_bytes: u64,
+    pub(crate) memory_limit_bytes: u64,
+}
+
+impl State {
+    /// An empty shard.
+    #[must_use]
+    pub fn new(shard: u16) -> Self {
+        Self {
+            shard,
+            secret: Secret::default(),
+            seq: 0,
+            last_queue: 0,
+            last_number: 0,
+            fence: 0,
+            skew_ms: 0,
+            last_received: None,
+            started_at: 0,
+            defaults: QueueOptions::default(),
+            globals_link: Link::default(),
+            order: Order::default(),
+            queues: BTreeMap::new(),
+            names: BTreeMap::new(),
+            jobs: Table::default(),
+            groups: Table::default(),
+            keys: Table::default(),
+            dedups: Table::default(),
+            businesses: Table::default(),
+            producers: Table::default(),
+            requests: Table::default(),
+            notes: Table::default(),
+            tasks: BTreeMap::new(),
+            audit: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            followers: BTreeMap::new(),
+            timers: Timers::default(),
+            to_skip: BTreeSet::new(),
+            stale_notes: BTreeSet::new(),
+            cancel_marks: BTreeSet::new(),
+            wakes: Vec::new(),
+            ended: Vec::new(),
+            cancel_news: Vec::new(),
+            live_bytes: 0,
+            memory_limit_bytes: u64::MAX,
+        }
+    }
+
+    /// The key of all hashes, for receipts.
+    #[must_use]
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// Number of the queue with this name.
+    #[must_use]
+    pub fn queue_number(&self, name: &str) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+
+    /// Name of a queue.
+    #[must_use]
+    pub fn queue_name(&self, number: u32) -> Option<&str> {
+        self.queues.get(&number).map(|queue| &*queue.name)
+    }
+
+    /// Jobs in flight, over all queues.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.queues.values().map(|queue| queue.count(JobState::InFlight)).sum()
+    }
+
+    /// Bytes that the live items need in the log.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Above so many bytes producers are refused.
+    pub fn set_memory_limit(&mut self, bytes: u64) {
+        self.memory_limit_bytes = bytes;
+    }
+
+    /// Queues in which something may have become receivable since the last call.
+    pub fn take_wakes(&mut self) -> Vec<u32> {
+        let mut wakes = core::mem::take(&mut self.wakes);
+        wakes.sort_unstable();
+        wakes.dedup();
+        wakes
+    }
+
+    /// Jobs that completed, died, were cancelled or expired since the last call.
+    pub fn take_ended(&mut self) -> Vec<JobId> {
+        core::mem::take(&mut self.ended)
+    }
+
+    /// Hashes (see [`State::worker_hash`]) of workers one of whose jobs was asked to be cancelled.
+    pub fn take_cancel_news(&mut self) -> Vec<u128> {
+        core::mem::take(&mut self.cancel_news)
+    }
+
+    /// Stands for a worker's name in [`State::take_cancel_news`].
+    #[must_use]
+    pub fn worker_hash(&self, worker: &str) -> u128 {
+        self.hash(domain::WORKER, 0, worker).0
+    }
+
+    pub(crate) fn hash(&self, domain: u8, number: u32, text: &str) -> Hash {
+        self.secret.hash(domain, u64::from(number), &[text.as_bytes()])
+    }
+
+    /// The wall clock read as elapsed time.
+    pub(crate) fn elapsed(&self, at: u64) -> u64 {
+        at.saturating_add_signed(self.skew_ms.saturating_neg())
+    }
+
+    /// An elapsed instant read on the wall clock.
+    pub(crate) fn wall(&self, elapsed_at: u64) -> u64 {
+        elapsed_at.saturating_add_signed(self.skew_ms)
+    }
+
+    pub(crate) fn queue(&self, number: u32) -> &Queue {
+        match self.queues.get(&number) {
+            Some(queue) => queue,
+            None => panic!("queue {number} is not there"),
+        }
+    }
+
+    pub(crate) fn queue_mut(&mut self, number: u32) -> &mut Queue {
+        match self.queues.get_mut(&number) {
+            Some(queue) => queue,
+            None => panic!("queue {number} is not there"),
+        }
+    }
+
+    pub(crate) fn slot_of_seq(&self, seq: u64) -> Option<Slot> {
+        self.jobs.find(seq_key(seq))
+    }
+
+    pub(crate) fn slot_of(&self, id: JobId) -> Option<Slot> {
+        self.slot_of_seq(id.seq()).filter(|slot| self.jobs[*slot].id == id)
+    }
+
+    pub(crate) fn key_of(&self, job: &Job) -> Option<&Key> {
+        job.carries_key().then(|| &self.keys[job.key])
+    }
+
+    pub(crate) fn wake(&mut self, queue: u32) {
+        if self.wakes.last() != Some(&queue) {
+            self.wakes.push(queue);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Who is there to work. Volatile: it is not derived from the log and starts empty.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::command::TypeRange;
+use crate::query::ConsumerView;
+
+/// A consumer counts as present for so long after its last receive or settle.
+pub const PRESENT_FOR_MS: u64 = 60_000;
+
+/// Consumers that a queue remembers; the one seen longest ago makes room.
+const CONSUMERS_MAX: usize = 10_000;
+
+#[derive(Debug, Clone)]
+struct Consumer {
+    types: Option<Vec<TypeRange>>,
+    last_seen_at: u64,
+    /// A long poll of it is open, so it is present however long ago it asked.
+    waits: u32,
+}
+
+/// The book of consumers, by queue and worker name.
+#[derive(Debug, Default)]
+pub struct Presence {
+    queues: BTreeMap<u32, BTreeMap<Option<Box<str>>, Consumer>>,
+}
+
+impl Presence {
+    /// A consumer asked for jobs of a queue.
+    pub fn seen(&mut self, queue: u32, worker: Option<&str>, types: Option<&[TypeRange]>, now: u64) {
+        let consumers = self.queues.entry(queue).or_default();
+        if consumers.len() >= CONSUMERS_MAX {
+            consumers.retain(|_, consumer| consumer.is_present(now));
+        }
+        if consumers.len() >= CONSUMERS_MAX
+            && let Some(oldest) = consumers.iter().min_by_key(|(_, c)| c.last_seen_at).map(|(name, _)| name.clone())
+        {
+            consumers.remove(&oldest);
+        }
+        // The lookup by a borrowed name is not possible for a map keyed by an option; names are short.
+        let consumer = consumers.entry(worker.map(Box::from)).or_insert_with(|| Consumer {
+            types: None,
+            last_seen_at: now,
+            waits: 0,
+        });
+        consumer.last_seen_at = now;
+        if consumer.types.as_deref() != types {
+            consumer.types = types.map(<[TypeRange]>::to_vec);
+        }
+    }
+
+    /// A consumer settled a job of a queue.
+    pub fn settled(&mut self, queue: u32, worker: &str, now: u64) {
+        let consumers = self.queues.get_mut(&queue);
+        if let Some(consumer) = consumers.and_then(|consumers| consumers.get_mut(&Some(Box::from(worker)))) {
+            consumer.last_seen_at = now;
+        }
+    }
+
+    /// A long poll of a consumer began (`true`) or ended.
+    pub fn waits(&mut self, queue: u32, worker: Option<&str>, begins: bool, now: u64) {
+        let consumers = self.queues.get_mut(&queue);
+        if let Some(consumer) = consumers.and_then(|consumers| consumers.get_mut(&worker.map(Box::from))) {
+            consumer.waits = if begins { consumer.waits + 1 } else { consumer.waits.saturating_sub(1) };
+            consumer.last_seen_at = now;
+        }
+    }
+
+    /// Forgets a queue.
+    pub fn forget(&mut self, queue: u32) {
+        self.queues.remove(&queue);
+    }
+
+    /// Whether anyone is there for the queue, and for this type of it.
+    pub(crate) fn capable(&self, queue: u32, kind: &str, schema_version: u32, now: u64) -> (bool, bool) {
+        let mut any = false;
+        for consumer in self.present(queue, now).map(|(_, consumer)| consumer) {
+            any = true;
+            if accepts(consumer.types.as_deref(), kind, schema_version) {
+                return (true, true);
+            }
+        }
+        (any, false)
+    }
+
+    /// Consumers of a queue; who holds how many jobs is filled in by the caller.
+    pub(crate) fn consumers(&self, queue: u32, now: u64) -> Vec<ConsumerView> {
+        let view = |(worker, consumer): (&Option<Box<str>>, &Consumer)| ConsumerView {
+            worker: worker.clone(),
+            types: consumer.types.clone(),
+            in_flight: 0,
+            last_seen_at: consumer.last_seen_at,
+        };
+        self.present(queue, now).map(view).collect()
+    }
+
+    fn present(&self, queue: u32, now: u64) -> impl Iterator<Item = (&Option<Box<str>>, &Consumer)> {
+        let consumers = self.queues.get(&queue).into_iter().flatten();
+        consumers.filter(move |(_, consumer)| consumer.is_present(now))
+    }
+}
+
+impl Consumer {
+    fn is_present(&self, now: u64) -> bool {
+        self.waits > 0 || self.last_seen_at.saturating_add(PRESENT_FOR_MS) >= now
+    }
+}
+
+/// Whether a worker that declared `types` takes jobs of this type and version.
+pub(crate) fn accepts(types: Option<&[TypeRange]>, kind: &str, schema_version: u32) -> bool {
+    types.is_none_or(|types| {
+        types.iter().any(|range| &*range.kind == kind && (range.from..=range.to).contains(&schema_version))
+    })
+}

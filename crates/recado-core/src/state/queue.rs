@@ -1,0 +1,283 @@
+//! A queue: its policy, its lanes, its groups, and its jobs by state.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::event::QueueRecord;
+use crate::figures::Figures;
+use crate::id::{Hash, JobId};
+use crate::items::Link;
+use crate::options::Settings;
+use crate::reply::State;
+use crate::state::slab::{Keyed, NONE, Slot};
+
+/// Lanes a queue may have; see [`Lane`].
+pub const LANES_MAX: usize = 1_024;
+
+/// A place in line: group, due instant and sequence number in one ordered number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spot(pub(crate) u128);
+
+const LOW_48: u64 = (1 << 48) - 1;
+
+impl Spot {
+    pub(crate) fn new(group: Slot, due_at: u64, seq: u64) -> Self {
+        Self(u128::from(group) << 96 | u128::from(due_at & LOW_48) << 48 | u128::from(seq & LOW_48))
+    }
+
+    pub(crate) fn first_of(group: Slot) -> Self {
+        Self::new(group, 0, 0)
+    }
+
+    pub(crate) fn last_of(group: Slot) -> Self {
+        Self::new(group, LOW_48, LOW_48)
+    }
+
+    pub(crate) fn group(self) -> Slot {
+        (self.0 >> 96) as Slot
+    }
+
+    /// Due instant and sequence number, without the group.
+    pub(crate) fn order(self) -> u128 {
+        self.0 & ((1 << 96) - 1)
+    }
+
+    pub(crate) fn due_at(self) -> u64 {
+        (self.0 >> 48) as u64 & LOW_48
+    }
+}
+
+/// Ready jobs of one priority, type and schema version.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) kind: Arc<str>,
+    pub(crate) schema_version: u32,
+    pub(crate) priority: u8,
+    pub(crate) hash: u128,
+    /// Jobs in any state that name this lane; at 0 the lane goes.
+    pub(crate) jobs: u32,
+    pub(crate) ready: BTreeMap<Spot, Slot>,
+    /// Groups that may give a job now: rank (turn, or the head's place) and group.
+    pub(crate) ring: BTreeSet<(u128, Slot)>,
+}
+
+/// A group's part in one lane.
+#[derive(Debug)]
+pub(crate) struct GroupLane {
+    pub(crate) lane: u16,
+    pub(crate) ready: u32,
+    /// Its rank in the lane's ring, when it is in it.
+    pub(crate) rank: Option<u128>,
+}
+
+/// Jobs that belong together; the jobs of a queue without a group are one group too.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Hash of queue and group; of the queue alone for jobs without one.
+    pub(crate) hash: Hash,
+    pub(crate) queue: u32,
+    /// Jobs in any state that name this group; at 0 the group goes.
+    pub(crate) jobs: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) turn: u64,
+    /// Ordered queues: the job that holds the group.
+    pub(crate) holder: Slot,
+    pub(crate) lanes: Vec<GroupLane>,
+    /// Ready jobs that the group itself holds back, as last told to the queue.
+    pub(crate) held: (GroupHold, u32),
+}
+
+/// Why a group holds jobs back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum GroupHold {
+    #[default]
+    Nothing,
+    Limit,
+    Order,
+}
+
+impl Group {
+    pub(crate) fn new(hash: Hash, queue: u32) -> Self {
+        Self {
+            hash,
+            queue,
+            jobs: 0,
+            in_flight: 0,
+            turn: 0,
+            holder: NONE,
+            lanes: Vec::new(),
+            held: (GroupHold::Nothing, 0),
+        }
+    }
+
+    pub(crate) fn ready(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.ready).sum()
+    }
+}
+
+impl Keyed for Group {
+    fn key(&self) -> u128 {
+        self.hash.0
+    }
+}
+
+/// Dead jobs with one fingerprint.
+#[derive(Debug)]
+pub(crate) struct Fingerprint {
+    pub(crate) kind: Arc<str>,
+    pub(crate) jobs: BTreeSet<(u64, Slot)>,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) record: QueueRecord,
+    pub(crate) name: Arc<str>,
+    pub(crate) settings: Settings,
+    pub(crate) link: Link,
+    pub(crate) lanes: Vec<Option<Lane>>,
+    pub(crate) lane_by_hash: BTreeMap<u128, u16>,
+    /// Lanes with a group that may give a job, highest priority first.
+    pub(crate) open_lanes: BTreeSet<(u8, u16)>,
+    pub(crate) next_turn: u64,
+    /// Group of the jobs without a group.
+    pub(crate) no_group: Slot,
+    /// By due instant.
+    pub(crate) delayed: BTreeMap<Spot, Slot>,
+    /// Ready but out of its lane because of its idempotency key, and blocked.
+    pub(crate) aside: BTreeMap<Spot, Slot>,
+    /// By the instant of the receive.
+    pub(crate) in_flight: BTreeMap<Spot, Slot>,
+    /// By the instant of death.
+    pub(crate) dead: BTreeMap<Spot, Slot>,
+    /// Completed, cancelled and expired, by the instant of their end.
+    pub(crate) finished: BTreeMap<Spot, Slot>,
+    pub(crate) counts: [u64; State::ALL.len()],
+    pub(crate) held_by_key: u64,
+    pub(crate) held_by_group_limit: u64,
+    pub(crate) held_by_group_order: u64,
+    pub(crate) fingerprints: BTreeMap<u64, Fingerprint>,
+    /// Idempotency keys it holds.
+    pub(crate) keys: u64,
+    pub(crate) figures: Figures,
+    /// A forced delete is at work: nothing is handed out or taken in.
+    pub(crate) is_going: bool,
+}
+
+impl Queue {
+    pub(crate) fn count(&self, state: State) -> u64 {
+        self.counts[state as usize]
+    }
+
+    /// What `maxDepth` counts.
+    pub(crate) fn depth(&self) -> u64 {
+        [State::Ready, State::Delayed, State::Blocked, State::InFlight].into_iter().map(|s| self.count(s)).sum()
+    }
+
+    pub(crate) fn jobs(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub(crate) fn lane(&self, lane: u16) -> &Lane {
+        match self.lanes.get(usize::from(lane)) {
+            Some(Some(lane)) => lane,
+            _ => panic!("lane {lane} of queue {} is not there", self.record.number),
+        }
+    }
+
+    pub(crate) fn lane_mut(&mut self, lane: u16) -> &mut Lane {
+        match self.lanes.get_mut(usize::from(lane)) {
+            Some(Some(lane)) => lane,
+            _ => panic!("lane {lane} of queue {} is not there", self.record.number),
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (u16, &Lane)> {
+        let numbered = self.lanes.iter().enumerate();
+        numbered.filter_map(|(number, lane)| Some((number as u16, lane.as_ref()?)))
+    }
+
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lane_by_hash.len()
+    }
+
+    /// The lane with this hash, made if need be.
+    pub(crate) fn open_lane(&mut self, hash: u128, kind: &str, schema_version: u32, priority: u8) -> u16 {
+        if let Some(lane) = self.lane_by_hash.get(&hash) {
+            return *lane;
+        }
+        let lane = Lane {
+            kind: kind.into(),
+            schema_version,
+            priority,
+            hash,
+            jobs: 0,
+            ready: BTreeMap::new(),
+            ring: BTreeSet::new(),
+        };
+        let number = match self.lanes.iter().position(Option::is_none) {
+            Some(free) => {
+                self.lanes[free] = Some(lane);
+                free
+            }
+            None => {
+                self.lanes.push(Some(lane));
+                self.lanes.len() - 1
+            }
+        };
+        let number = u16::try_from(number).unwrap_or_else(|_| panic!("a queue has at most {LANES_MAX} lanes"));
+        self.lane_by_hash.insert(hash, number);
+        number
+    }
+
+    /// One job less names the lane.
+    pub(crate) fn leave_lane(&mut self, number: u16) {
+        let lane = self.lane_mut(number);
+        lane.jobs -= 1;
+        if lane.jobs == 0 {
+            assert!(lane.ready.is_empty() && lane.ring.is_empty(), "an unused lane is empty");
+            let hash = lane.hash;
+            self.lanes[usize::from(number)] = None;
+            self.lane_by_hash.remove(&hash);
+        }
+    }
+}
+
+/// A bulk action.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) record: crate::event::TaskRecord,
+    pub(crate) patch: Option<crate::reply::Place>,
+    pub(crate) link: Link,
+}
+
+/// An operator's action.
+#[derive(Debug)]
+pub(crate) struct AuditEntry {
+    pub(crate) record: crate::event::AuditRecord,
+    pub(crate) link: Link,
+}
+
+/// A note on a group of dead jobs.
+#[derive(Debug)]
+pub(crate) struct Note {
+    pub(crate) queue: u32,
+    pub(crate) fingerprint: u64,
+    pub(crate) text: Box<str>,
+    pub(crate) link: Link,
+}
+
+impl Keyed for Note {
+    fn key(&self) -> u128 {
+        crate::state::standing::note_key(self.queue, self.fingerprint)
+    }
+}
+
+/// Jobs handed out to one `attemptId`.
+#[derive(Debug, Default)]
+pub(crate) struct Attempt {
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) received_at: u64,
+}

@@ -1,0 +1,351 @@
+//! Where a job stands: [`State::stand`] puts it where its fields say, [`State::unstand`] takes it out.
+//! Every change of a job's fields happens between the two.
+//!
+//! A ready job stands in one lane, ordered by group, due instant and sequence number. A lane's *ring*
+//! holds the groups that may give a job now, by rank: the group's turn in fair queues, its head's place
+//! otherwise. A group that is at its limit, or that a job of an ordered queue holds, is in no ring.
+//! A job whose idempotency key is in flight or has completed is out of its lane (in an ordered queue it
+//! stays, and the group waits while it is the head).
+
+use crate::event::LeaseState;
+use crate::reply::State as JobState;
+use crate::state::queue::{GroupHold, GroupLane, Spot};
+use crate::state::slab::{NONE, Slot};
+use crate::state::{State, Timer, flag};
+
+impl State {
+    /// Puts a job where its fields say.
+    pub(crate) fn stand(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, seq, state) = (job.queue, job.id.seq(), job.state);
+        match state {
+            JobState::Ready => self.stand_ready(slot),
+            JobState::Delayed => {
+                let (due_at, is_elapsed) = (job.due_at, job.has(flag::DUE_IS_ELAPSED));
+                self.timers.set(is_elapsed, due_at, Timer::Due(slot));
+                self.queue_mut(number).delayed.insert(Spot::new(0, due_at, seq), slot);
+            }
+            JobState::Blocked => {
+                let spot = Spot::new(job.group, job.due_at, seq);
+                self.queue_mut(number).aside.insert(spot, slot);
+            }
+            JobState::InFlight => self.stand_in_flight(slot),
+            JobState::Dead => self.stand_dead(slot),
+            JobState::Completed | JobState::Cancelled | JobState::Expired => {
+                let (ended_at, keep_until) = (job.ended_at(), job.keep_until());
+                self.timers.set(false, keep_until, Timer::Keep(slot));
+                self.queue_mut(number).finished.insert(Spot::new(0, ended_at, seq), slot);
+            }
+        }
+        if state.is_waiting()
+            && let Some(expires_at) = self.jobs[slot].expires_at()
+        {
+            self.timers.set(false, expires_at, Timer::Expiry(slot));
+        }
+        self.queue_mut(number).counts[state as usize] += 1;
+    }
+
+    /// Takes a job out of where it stands.
+    pub(crate) fn unstand(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, seq, state) = (job.queue, job.id.seq(), job.state);
+        match state {
+            JobState::Ready => self.unstand_ready(slot),
+            JobState::Delayed => {
+                let (due_at, is_elapsed) = (job.due_at, job.has(flag::DUE_IS_ELAPSED));
+                self.timers.clear(is_elapsed, due_at, Timer::Due(slot));
+                self.queue_mut(number).delayed.remove(&Spot::new(0, due_at, seq));
+            }
+            JobState::Blocked => {
+                let spot = Spot::new(job.group, job.due_at, seq);
+                self.queue_mut(number).aside.remove(&spot);
+            }
+            JobState::InFlight => self.unstand_in_flight(slot),
+            JobState::Dead => self.unstand_dead(slot),
+            JobState::Completed | JobState::Cancelled | JobState::Expired => {
+                let (ended_at, keep_until) = (job.ended_at(), job.keep_until());
+                self.timers.clear(false, keep_until, Timer::Keep(slot));
+                self.queue_mut(number).finished.remove(&Spot::new(0, ended_at, seq));
+            }
+        }
+        if state.is_waiting()
+            && let Some(expires_at) = self.jobs[slot].expires_at()
+        {
+            self.timers.clear(false, expires_at, Timer::Expiry(slot));
+        }
+        self.queue_mut(number).counts[state as usize] -= 1;
+    }
+
+    /// Whether the job's idempotency key keeps it from running.
+    fn is_held_by_key(&self, slot: Slot) -> bool {
+        let job = &self.jobs[slot];
+        let Some(key) = self.key_of(job) else { return false };
+        (key.has_completed() && !job.has(flag::IGNORE_KEY)) || (key.in_flight != NONE && key.in_flight != slot)
+    }
+
+    fn stand_ready(&mut self, slot: Slot) {
+        let held = self.is_held_by_key(slot);
+        self.jobs[slot].set(flag::KEY_HELD, held);
+        let job = &self.jobs[slot];
+        let (number, group, lane, key) = (job.queue, job.group, job.lane, job.key);
+        let spot = Spot::new(group, job.due_at, job.id.seq());
+        let skips = held && self.keys[key].has_completed() && !job.has(flag::IGNORE_KEY);
+        if skips {
+            self.to_skip.insert(key);
+        }
+        let queue = self.queue_mut(number);
+        queue.held_by_key += u64::from(held);
+        if !held || queue.settings.ordered {
+            queue.lane_mut(lane).ready.insert(spot, slot);
+            self.count_ready(group, lane, 1);
+        } else {
+            queue.aside.insert(spot, slot);
+        }
+        self.refresh(group);
+        self.wake(number);
+    }
+
+    fn unstand_ready(&mut self, slot: Slot) {
+        let job = &mut self.jobs[slot];
+        let held = job.has(flag::KEY_HELD);
+        job.set(flag::KEY_HELD, false);
+        let (number, group, lane, key) = (job.queue, job.group, job.lane, job.key);
+        let spot = Spot::new(group, job.due_at, job.id.seq());
+        let queue = self.queue_mut(number);
+        queue.held_by_key -= u64::from(held);
+        if queue.lane_mut(lane).ready.remove(&spot).is_some() {
+            self.count_ready(group, lane, -1);
+        } else {
+            queue.aside.remove(&spot);
+        }
+        if held && self.to_skip.contains(&key) {
+            self.tidy_skips(key);
+        }
+        self.refresh(group);
+    }
+
+    fn count_ready(&mut self, group: Slot, lane: u16, by: i32) {
+        let lanes = &mut self.groups[group].lanes;
+        match lanes.iter_mut().find(|part| part.lane == lane) {
+            Some(part) => part.ready = part.ready.saturating_add_signed(by),
+            None => lanes.push(GroupLane { lane, ready: by.unsigned_abs(), rank: None }),
+        }
+    }
+
+    fn stand_in_flight(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, group, key, seq, id) = (job.queue, job.group, job.key, job.id.seq(), job.id);
+        let Some(lease) = job.lease() else { panic!("an in-flight job has a lease") };
+        let ends_elapsed_at = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
+        let received_at = lease.received_at;
+        let mark = job.cancel_requested().then(|| lease.worker.as_deref().map(|worker| self.worker_hash(worker)));
+        self.timers.set(true, ends_elapsed_at, Timer::Lease(slot));
+        if let Some(Some(worker)) = mark {
+            self.cancel_marks.insert((worker, id));
+        }
+        let queue = self.queue_mut(number);
+        queue.in_flight.insert(Spot::new(0, received_at, seq), slot);
+        let ordered = queue.settings.ordered;
+        self.groups[group].in_flight += 1;
+        if ordered && group != self.queue(number).no_group {
+            self.groups[group].holder = slot;
+        }
+        self.refresh(group);
+        if key != NONE {
+            self.keys[key].in_flight = slot;
+            self.restand_key(key, slot, true);
+        }
+    }
+
+    fn unstand_in_flight(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, group, key, seq, id) = (job.queue, job.group, job.key, job.id.seq(), job.id);
+        let Some(lease) = job.lease() else { panic!("an in-flight job has a lease") };
+        let ends_elapsed_at = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
+        let received_at = lease.received_at;
+        if job.cancel_requested()
+            && let Some(worker) = lease.worker.as_deref()
+        {
+            let mark = (self.worker_hash(worker), id);
+            self.cancel_marks.remove(&mark);
+        }
+        self.timers.clear(true, ends_elapsed_at, Timer::Lease(slot));
+        self.queue_mut(number).in_flight.remove(&Spot::new(0, received_at, seq));
+        self.groups[group].in_flight -= 1;
+        self.refresh(group);
+        self.wake(number);
+        if key != NONE {
+            self.keys[key].in_flight = NONE;
+            self.restand_key(key, slot, false);
+        }
+    }
+
+    /// The key was taken by `except`, or given up by it: its other ready jobs leave or enter their lanes.
+    pub(crate) fn restand_key(&mut self, key: Slot, except: Slot, taken: bool) {
+        let mut at = self.keys[key].jobs;
+        while at != NONE {
+            let next = self.jobs[at].key_next;
+            if at != except {
+                if taken
+                    && let Some(lease) = self.jobs[at].extra.as_mut().and_then(|extra| extra.lease.as_mut())
+                    && matches!(lease.state, LeaseState::Lapsed | LeaseState::Killed)
+                {
+                    lease.state = LeaseState::KeyTaken;
+                }
+                if self.jobs[at].state == JobState::Ready
+                    && self.jobs[at].has(flag::KEY_HELD) != self.is_held_by_key(at)
+                {
+                    self.unstand(at);
+                    self.stand(at);
+                }
+            }
+            at = next;
+        }
+    }
+
+    fn stand_dead(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, lane, died_at, seq) = (job.queue, job.lane, job.ended_at(), job.id.seq());
+        let Some(fingerprint) = job.death().map(|death| death.fingerprint) else { panic!("a dead job has a death") };
+        let queue = self.queue_mut(number);
+        queue.dead.insert(Spot::new(0, died_at, seq), slot);
+        let kind = queue.lane(lane).kind.clone();
+        let group = queue.fingerprints.entry(fingerprint);
+        let group = group.or_insert_with(|| crate::state::Fingerprint { kind, jobs: Default::default() });
+        group.jobs.insert((died_at, slot));
+        if let Some(note) = self.notes.find(note_key(number, fingerprint)) {
+            self.stale_notes.remove(&note);
+        }
+    }
+
+    fn unstand_dead(&mut self, slot: Slot) {
+        let job = &self.jobs[slot];
+        let (number, died_at, seq) = (job.queue, job.ended_at(), job.id.seq());
+        let Some(fingerprint) = job.death().map(|death| death.fingerprint) else { panic!("a dead job has a death") };
+        let queue = self.queue_mut(number);
+        queue.dead.remove(&Spot::new(0, died_at, seq));
+        let is_empty = queue.fingerprints.get_mut(&fingerprint).is_some_and(|group| {
+            group.jobs.remove(&(died_at, slot));
+            group.jobs.is_empty()
+        });
+        if is_empty {
+            queue.fingerprints.remove(&fingerprint);
+            if let Some(note) = self.notes.find(note_key(number, fingerprint)) {
+                self.stale_notes.insert(note);
+            }
+        }
+    }
+
+    /// Ends the hold of a job on its ordered group.
+    pub(crate) fn release_group(&mut self, slot: Slot) {
+        let group = self.jobs[slot].group;
+        if self.groups[group].holder == slot {
+            self.groups[group].holder = NONE;
+            self.refresh(group);
+            self.wake(self.jobs[slot].queue);
+        }
+    }
+
+    /// Takes the group's turn: it goes behind all others.
+    pub(crate) fn take_turn(&mut self, group: Slot) {
+        let queue = self.queue_mut(self.groups[group].queue);
+        queue.next_turn += 1;
+        let turn = queue.next_turn;
+        self.groups[group].turn = turn;
+        self.refresh(group);
+    }
+
+    /// Puts a group into the rings it belongs into, after anything about it has changed.
+    pub(crate) fn refresh(&mut self, slot: Slot) {
+        let number = self.groups[slot].queue;
+        let Some(queue) = self.queues.get_mut(&number) else { panic!("queue {number} is not there") };
+        let group = &mut self.groups[slot];
+        let orders = queue.settings.ordered && slot != queue.no_group;
+        let limit = if slot == queue.no_group { None } else { queue.settings.group_max_in_flight };
+        let is_at_limit = limit.is_some_and(|limit| group.in_flight >= limit);
+        let ready = group.ready();
+        if ready > 0 && group.lanes.iter().all(|part| part.rank.is_none()) {
+            // A group that (re)enters goes behind those that wait already.
+            queue.next_turn += 1;
+            group.turn = queue.next_turn;
+        }
+        // An ordered group gives one job: its holder if that is ready, else its head unless one is out.
+        let only = orders.then(|| {
+            if group.holder != NONE {
+                let holder = &self.jobs[group.holder];
+                let gives = holder.state == JobState::Ready && !holder.has(flag::KEY_HELD);
+                return gives.then(|| (holder.lane, Spot::new(slot, holder.due_at, holder.id.seq())));
+            }
+            let heads = group.lanes.iter().filter_map(|part| {
+                let mut range = queue.lane(part.lane).ready.range(Spot::first_of(slot)..=Spot::last_of(slot));
+                range.next().map(|(spot, job)| (*spot, part.lane, *job))
+            });
+            let (spot, lane, job) = heads.min()?;
+            (group.in_flight == 0 && !self.jobs[job].has(flag::KEY_HELD)).then_some((lane, spot))
+        });
+        let fair = queue.settings.fair;
+        for part in &mut group.lanes {
+            let gives = !is_at_limit
+                && part.ready > 0
+                && only.is_none_or(|only| only.is_some_and(|(lane, _)| lane == part.lane));
+            let rank = gives.then(|| match (fair, only.flatten()) {
+                (true, _) => Some(u128::from(group.turn)),
+                (false, Some((_, spot))) => Some(spot.order()),
+                (false, None) => {
+                    let ready = &queue.lane(part.lane).ready;
+                    let head = ready.range(Spot::first_of(slot)..=Spot::last_of(slot)).next();
+                    head.map(|(spot, _)| spot.order())
+                }
+            });
+            let rank = rank.flatten();
+            if rank != part.rank {
+                let before = part.rank.take();
+                part.rank = rank;
+                queue.move_in_ring(part.lane, slot, before, rank);
+            }
+        }
+        group.lanes.retain(|part| part.ready > 0);
+        let held = match (is_at_limit, &only) {
+            (true, _) => (GroupHold::Limit, ready),
+            (false, Some(None)) => (GroupHold::Order, ready),
+            (false, Some(Some(_))) => (GroupHold::Order, ready.saturating_sub(1)),
+            (false, None) => (GroupHold::Nothing, 0),
+        };
+        let before = core::mem::replace(&mut group.held, held);
+        queue.count_group_hold(before, held);
+    }
+}
+
+impl crate::state::Queue {
+    fn move_in_ring(&mut self, number: u16, group: Slot, before: Option<u128>, after: Option<u128>) {
+        let lane = self.lane_mut(number);
+        if let Some(rank) = before {
+            lane.ring.remove(&(rank, group));
+        }
+        if let Some(rank) = after {
+            lane.ring.insert((rank, group));
+        }
+        let (is_open, priority) = (!lane.ring.is_empty(), u8::MAX - lane.priority);
+        if is_open {
+            self.open_lanes.insert((priority, number));
+        } else {
+            self.open_lanes.remove(&(priority, number));
+        }
+    }
+
+    fn count_group_hold(&mut self, before: (GroupHold, u32), after: (GroupHold, u32)) {
+        for ((hold, jobs), adds) in [(before, false), (after, true)] {
+            let count = match hold {
+                GroupHold::Nothing => continue,
+                GroupHold::Limit => &mut self.held_by_group_limit,
+                GroupHold::Order => &mut self.held_by_group_order,
+            };
+            *count = if adds { *count + u64::from(jobs) } else { *count - u64::from(jobs) };
+        }
+    }
+}
+
+/// The key of a note in its table.
+pub(crate) fn note_key(queue: u32, fingerprint: u64) -> u128 {
+    u128::from(queue) << 64 | u128::from(fingerprint)
+}

@@ -1,0 +1,325 @@
+//! Jobs enter and leave: their ties to lane, group, keys and business object.
+
+use alloc::boxed::Box;
+
+use crate::event::{DedupRecord, DedupWindow, JobRecord};
+use crate::id::Hash;
+use crate::items::{ItemKind, Link};
+use crate::reply::State as JobState;
+use crate::state::slab::{NONE, Slot};
+use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, State, Timer, domain};
+
+/// What an item costs in the log besides its bytes.
+const ITEM_BYTES: u64 = 160;
+
+fn job_bytes(job: &Job) -> u64 {
+    ITEM_BYTES + u64::from(job.payload_bytes) + u64::from(job.meta_bytes)
+}
+
+impl State {
+    /// Ties a job into the tables, standing nowhere yet. `position` is that of the batch it is whole in.
+    pub(crate) fn tie_job(&mut self, position: u64, record: JobRecord) -> Slot {
+        let number = record.queue;
+        let lane_hash = self.lane_hash(&record.kind, record.schema_version, record.priority);
+        let no_group = self.queue(number).no_group;
+        let group = match record.group {
+            Some(hash) => self.groups.find_or_insert(hash.0, || Group::new(hash, number)),
+            None => no_group,
+        };
+        self.groups[group].jobs += 1;
+        let queue = self.queue_mut(number);
+        let lane = queue.open_lane(lane_hash, &record.kind, record.schema_version, record.priority);
+        queue.lane_mut(lane).jobs += 1;
+        let JobRecord { overrides, expires_at, behind, .. } = record;
+        let has_extra = overrides.is_some() || expires_at.is_some() || behind.is_some();
+        let extra = has_extra.then(|| Box::new(Extra { overrides, expires_at, behind, ..Extra::default() }));
+        self.seq = self.seq.max(record.id.seq());
+        assert_eq!(record.meta.offset, record.payload.offset + record.payload.length, "the meta follows the payload");
+        let slot = self.jobs.insert(Job {
+            id: record.id,
+            link: Link::default(),
+            due_at: record.due_at,
+            body_position: position,
+            body_offset: record.payload.offset,
+            payload_bytes: record.payload.length,
+            meta_bytes: record.meta.length,
+            queue: number,
+            group,
+            dedup: NONE,
+            key: NONE,
+            key_next: NONE,
+            business: NONE,
+            business_next: NONE,
+            business_prev: NONE,
+            attempts: 0,
+            deliveries: 0,
+            replays: 0,
+            lane,
+            state: JobState::Ready,
+            flags: 0,
+            extra,
+        });
+        self.link_item(ItemKind::Job, slot, position);
+        self.live_bytes += job_bytes(&self.jobs[slot]);
+        if let Some(dedup) = record.dedup {
+            self.hold_dedup(position, slot, dedup);
+        }
+        if let Some(hash) = record.key {
+            self.tie_key(slot, hash);
+        }
+        if let Some(hash) = record.business {
+            self.tie_business(slot, hash);
+        }
+        slot
+    }
+
+    /// Takes a job that stands nowhere out of the tables.
+    pub(crate) fn untie_job(&mut self, slot: Slot) {
+        self.unlink_item(ItemKind::Job, slot);
+        self.untie_key(slot);
+        self.untie_business(slot);
+        let dedup = self.jobs[slot].dedup;
+        if dedup != NONE {
+            self.dedups[dedup].job = NONE;
+            if self.dedups[dedup].window.dedup.until.is_none() {
+                self.drop_dedup(dedup);
+            }
+        }
+        let job = self.jobs.remove(slot);
+        self.live_bytes -= job_bytes(&job);
+        self.queue_mut(job.queue).leave_lane(job.lane);
+        self.leave_group(job.group);
+    }
+
+    fn leave_group(&mut self, slot: Slot) {
+        let group = &mut self.groups[slot];
+        group.jobs -= 1;
+        let (is_unused, queue) = (group.jobs == 0, group.queue);
+        if is_unused && slot != self.queue(queue).no_group {
+            self.groups.remove(slot);
+        }
+    }
+
+    pub(crate) fn lane_hash(&self, kind: &str, schema_version: u32, priority: u8) -> u128 {
+        let number = u64::from(schema_version) << 8 | u64::from(priority);
+        self.secret.hash(domain::LANE, number, &[kind.as_bytes()]).0
+    }
+
+    /// Moves a job that stands nowhere to another lane of its queue.
+    pub(crate) fn change_priority(&mut self, slot: Slot, priority: u8) {
+        let (number, before) = (self.jobs[slot].queue, self.jobs[slot].lane);
+        let lane = self.queue(number).lane(before);
+        if lane.priority == priority {
+            return;
+        }
+        let (kind, version) = (lane.kind.clone(), lane.schema_version);
+        let hash = self.lane_hash(&kind, version, priority);
+        let queue = self.queue_mut(number);
+        let after = queue.open_lane(hash, &kind, version, priority);
+        queue.lane_mut(after).jobs += 1;
+        queue.leave_lane(before);
+        self.jobs[slot].lane = after;
+    }
+
+    /// The job takes a deduplication key, from whoever held it.
+    pub(crate) fn hold_dedup(&mut self, position: u64, job: Slot, dedup: DedupRecord) {
+        let (number, id) = (self.jobs[job].queue, self.jobs[job].id);
+        self.set_dedup(position, DedupWindow { queue: number, dedup, id });
+        let Some(slot) = self.dedups.find(dedup.hash.0) else { panic!("the key was just set") };
+        let before = core::mem::replace(&mut self.dedups[slot].job, job);
+        if before != NONE && before != job {
+            self.jobs[before].dedup = NONE;
+        }
+        self.jobs[job].dedup = slot;
+    }
+
+    /// Opens a deduplication window, or replaces it. One that lasts as long as its job is no item of its own.
+    pub(crate) fn set_dedup(&mut self, position: u64, window: DedupWindow) {
+        let slot = self.dedups.find_or_insert(window.dedup.hash.0, || DedupEntry {
+            window: DedupWindow { dedup: DedupRecord { until: None, ..window.dedup }, ..window },
+            job: NONE,
+            link: Link::default(),
+        });
+        let before = self.dedups[slot].window.dedup.until;
+        let holder = self.dedups[slot].job;
+        if holder != NONE && self.jobs[holder].id != window.id {
+            self.jobs[holder].dedup = NONE;
+            self.dedups[slot].job = NONE;
+        }
+        self.dedups[slot].window = window;
+        if let Some(at) = before {
+            self.timers.clear(false, at, Timer::Dedup(slot));
+            self.live_bytes -= ITEM_BYTES;
+        }
+        match window.dedup.until {
+            Some(at) => {
+                self.timers.set(false, at, Timer::Dedup(slot));
+                self.link_item(ItemKind::Dedup, slot, position);
+                self.live_bytes += ITEM_BYTES;
+            }
+            None => self.unlink_item(ItemKind::Dedup, slot),
+        }
+    }
+
+    /// The key stops nobody any more.
+    pub(crate) fn drop_dedup(&mut self, slot: Slot) {
+        self.unlink_item(ItemKind::Dedup, slot);
+        let entry = self.dedups.remove(slot);
+        if let Some(at) = entry.window.dedup.until {
+            self.timers.clear(false, at, Timer::Dedup(slot));
+            self.live_bytes -= ITEM_BYTES;
+        }
+        if entry.job != NONE {
+            self.jobs[entry.job].dedup = NONE;
+        }
+    }
+
+    /// A finished or dead job gives up a key that lasts as long as the job is unfinished.
+    pub(crate) fn release_dedup(&mut self, job: Slot) {
+        let slot = self.jobs[job].dedup;
+        if slot != NONE && self.dedups[slot].window.dedup.until.is_none() {
+            self.drop_dedup(slot);
+        }
+    }
+
+    fn tie_key(&mut self, job: Slot, hash: Hash) {
+        let number = self.jobs[job].queue;
+        let slot = self.find_or_make_key(number, hash);
+        let key = &mut self.keys[slot];
+        let next = core::mem::replace(&mut key.jobs, job);
+        key.carriers += 1;
+        self.jobs[job].key = slot;
+        self.jobs[job].key_next = next;
+    }
+
+    pub(crate) fn find_or_make_key(&mut self, number: u32, hash: Hash) -> Slot {
+        match self.keys.find(hash.0) {
+            Some(slot) => slot,
+            None => {
+                self.queue_mut(number).keys += 1;
+                self.keys.insert(Key::new(hash, number))
+            }
+        }
+    }
+
+    fn untie_key(&mut self, job: Slot) {
+        let slot = self.jobs[job].key;
+        if slot == NONE {
+            return;
+        }
+        if self.jobs[job].state.is_final() {
+            // It gave up being a carrier when it ended.
+        } else {
+            self.keys[slot].carriers -= 1;
+        }
+        let next = self.jobs[job].key_next;
+        let mut at = self.keys[slot].jobs;
+        if at == job {
+            self.keys[slot].jobs = next;
+        } else {
+            while self.jobs[at].key_next != job {
+                at = self.jobs[at].key_next;
+            }
+            self.jobs[at].key_next = next;
+        }
+        self.tidy_key(slot);
+    }
+
+    /// Removes a key that neither a job nor a saved result needs; starts the timer of a saved result whose
+    /// last carrier is gone.
+    pub(crate) fn tidy_key(&mut self, slot: Slot) {
+        let key = &self.keys[slot];
+        if key.jobs == NONE && key.saved.as_ref().is_none_or(|saved| saved.ended) {
+            if key.saved.is_some() {
+                self.drop_saved(slot);
+            }
+            let key = self.keys.remove(slot);
+            self.to_skip.remove(&slot);
+            self.queue_mut(key.queue).keys -= 1;
+        }
+    }
+
+    /// Forgets a saved result, its timer with it.
+    pub(crate) fn drop_saved(&mut self, slot: Slot) {
+        self.unlink_item(ItemKind::Saved, slot);
+        if let Some(saved) = self.keys[slot].saved.take() {
+            if !saved.ended {
+                self.timers.clear(false, saved.until, Timer::Key(slot));
+            }
+            self.live_bytes -= ITEM_BYTES + saved.result.map_or(0, |place| u64::from(place.length));
+        }
+    }
+
+    /// Saves the result of a key's first success.
+    pub(crate) fn save_result(&mut self, position: u64, slot: Slot, until: u64, result: Option<crate::reply::Place>) {
+        self.drop_saved(slot);
+        self.live_bytes += ITEM_BYTES + result.map_or(0, |place| u64::from(place.length));
+        self.keys[slot].saved =
+            Some(Box::new(crate::state::Saved { link: Link::default(), until, result, ended: false }));
+        self.timers.set(false, until, Timer::Key(slot));
+        self.link_item(ItemKind::Saved, slot, position);
+    }
+
+    /// The saved result stops no job any more; it stays while finished jobs show it.
+    pub(crate) fn end_saved(&mut self, slot: Slot) {
+        let Some(saved) = self.keys[slot].saved.as_mut() else { return };
+        if saved.ended {
+            return;
+        }
+        saved.ended = true;
+        let until = saved.until;
+        self.timers.clear(false, until, Timer::Key(slot));
+        self.to_skip.remove(&slot);
+        self.tidy_key(slot);
+    }
+
+    /// The saved result stays until a later instant.
+    pub(crate) fn keep_saved(&mut self, slot: Slot, until: u64) {
+        let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
+        let before = core::mem::replace(&mut saved.until, until);
+        self.timers.clear(false, before, Timer::Key(slot));
+        self.timers.set(false, until, Timer::Key(slot));
+    }
+
+    fn tie_business(&mut self, job: Slot, hash: Hash) {
+        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, newest: NONE, jobs: 0 });
+        let business = &mut self.businesses[slot];
+        business.jobs += 1;
+        let older = core::mem::replace(&mut business.newest, job);
+        if older != NONE {
+            self.jobs[older].business_prev = job;
+        }
+        self.jobs[job].business = slot;
+        self.jobs[job].business_next = older;
+    }
+
+    fn untie_business(&mut self, job: Slot) {
+        let (slot, older, newer) = {
+            let job = &self.jobs[job];
+            (job.business, job.business_next, job.business_prev)
+        };
+        if slot == NONE {
+            return;
+        }
+        if older != NONE {
+            self.jobs[older].business_prev = newer;
+        }
+        match newer {
+            NONE => self.businesses[slot].newest = older,
+            newer => self.jobs[newer].business_next = older,
+        }
+        self.businesses[slot].jobs -= 1;
+        if self.businesses[slot].jobs == 0 {
+            self.businesses.remove(slot);
+        }
+    }
+
+    /// Estimate of the memory that jobs and keys take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        const JOB_BYTES: u64 = 200;
+        const KEY_BYTES: u64 = 96;
+        let keys = self.keys.len() + self.dedups.len() + self.businesses.len() + self.groups.len();
+        self.jobs.len() as u64 * JOB_BYTES + (keys + self.requests.len()) as u64 * KEY_BYTES
+    }
+}

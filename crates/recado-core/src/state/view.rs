@@ -1,0 +1,151 @@
+//! A job as answers show it.
+
+use alloc::vec::Vec;
+
+use crate::event::LeaseState;
+use crate::id::Receipt;
+use crate::query::Stats;
+use crate::reply::{Delivered, HeldBack, JobView, Place, State as JobState};
+use crate::state::presence::Presence;
+use crate::state::slab::{NONE, Slot};
+use crate::state::{Job, Queue, State, flag};
+
+impl State {
+    /// The job, at `now`.
+    pub(crate) fn view(&self, slot: Slot, presence: Option<&Presence>, now: u64) -> JobView {
+        let job = &self.jobs[slot];
+        let queue = self.queue(job.queue);
+        let lane = queue.lane(job.lane);
+        let due_at = if job.has(flag::DUE_IS_ELAPSED) { self.wall(job.due_at) } else { job.due_at };
+        let state = self.state_at(job, now);
+        let extra = job.extra.as_deref();
+        let ended = state.is_final() || state == JobState::Dead;
+        let lease = job.lease().filter(|_| state == JobState::InFlight);
+        JobView {
+            id: job.id,
+            queue: queue.name.clone(),
+            kind: lane.kind.clone(),
+            schema_version: lane.schema_version,
+            state,
+            priority: lane.priority,
+            attempts: u32::from(job.attempts),
+            deliveries: u32::from(job.deliveries),
+            max_attempts: self.max_attempts(job),
+            replays: u32::from(job.replays),
+            run_at: due_at,
+            held_back: self.held_back(slot, presence, now),
+            payload: job.payload(),
+            meta: job.meta(),
+            errors: extra.map_or_else(Vec::new, |extra| extra.errors.clone()),
+            result: self.result_of(job),
+            progress: extra.and_then(|extra| extra.progress),
+            cancel_requested: job.cancel_requested(),
+            visible_at: lease.map(|lease| self.wall(lease.ends_elapsed_at)),
+            ended_at: ended.then(|| job.ended_at()),
+            fingerprint: job.death().filter(|_| state == JobState::Dead).map(|death| death.fingerprint),
+        }
+    }
+
+    /// The state at `now`: a delayed job whose time has come is ready whether or not it was noticed yet.
+    pub(crate) fn state_at(&self, job: &Job, now: u64) -> JobState {
+        let due = if job.has(flag::DUE_IS_ELAPSED) { self.wall(job.due_at) } else { job.due_at };
+        if job.state == JobState::Delayed && due <= now { JobState::Ready } else { job.state }
+    }
+
+    /// Its own result, or the one its idempotency key saved.
+    pub(crate) fn result_of(&self, job: &Job) -> Option<Place> {
+        if job.has(flag::SKIPPED) {
+            return self.key_of(job)?.saved.as_ref()?.result;
+        }
+        job.extra.as_ref()?.result
+    }
+
+    pub(crate) fn max_attempts(&self, job: &Job) -> u32 {
+        let own = job.overrides().and_then(|own| own.max_attempts);
+        own.unwrap_or(self.queue(job.queue).settings.max_attempts)
+    }
+
+    /// The delivery at hand.
+    pub(crate) fn delivered(&self, slot: Slot, now: u64) -> Delivered {
+        let job = &self.jobs[slot];
+        let Some(lease) = job.lease().filter(|lease| lease.state == LeaseState::Held) else {
+            panic!("a delivered job has a lease")
+        };
+        Delivered {
+            job: self.view(slot, None, now),
+            receipt: Receipt {
+                job: job.id,
+                queue: job.queue,
+                fence: lease.fence,
+                received_at: lease.received_at,
+                nonce: lease.nonce,
+            },
+            visible_at: self.wall(lease.ends_elapsed_at),
+            timeout_at: lease.timeout_elapsed_at.map(|at| self.wall(at)),
+            fencing_token: lease.fence,
+        }
+    }
+
+    fn held_back(&self, slot: Slot, presence: Option<&Presence>, now: u64) -> Option<HeldBack> {
+        let job = &self.jobs[slot];
+        match job.state {
+            JobState::Blocked => return Some(HeldBack::ChildrenPending),
+            JobState::Ready => {}
+            _ => return None,
+        }
+        let queue = self.queue(job.queue);
+        if let Some(reason) = queue.held_back() {
+            return Some(reason);
+        }
+        if job.has(flag::KEY_HELD) {
+            return Some(HeldBack::IdempotencyKeyInFlight);
+        }
+        let group = &self.groups[job.group];
+        let is_grouped = job.group != queue.no_group;
+        if is_grouped && queue.settings.group_max_in_flight.is_some_and(|limit| group.in_flight >= limit) {
+            return Some(HeldBack::GroupInFlightLimit);
+        }
+        if is_grouped && queue.settings.ordered {
+            let gives = group.lanes.iter().find(|part| part.rank.is_some());
+            let is_head = gives.is_some_and(|part| {
+                part.lane == job.lane
+                    && (group.holder == slot || group.holder == NONE && self.is_first_of_group(queue, job, slot))
+            });
+            if !is_head {
+                return Some(HeldBack::GroupOrder);
+            }
+        }
+        let lane = queue.lane(job.lane);
+        match presence.map(|presence| presence.capable(job.queue, &lane.kind, lane.schema_version, now)) {
+            Some((false, _)) => Some(HeldBack::NoWorker),
+            Some((true, false)) => Some(HeldBack::NoCapableWorker),
+            _ => None,
+        }
+    }
+
+    fn is_first_of_group(&self, queue: &Queue, job: &Job, slot: Slot) -> bool {
+        use crate::state::Spot;
+        let ready = &queue.lane(job.lane).ready;
+        let first = ready.range(Spot::first_of(job.group)..=Spot::last_of(job.group)).next();
+        first.is_some_and(|(_, first)| *first == slot)
+    }
+}
+
+impl Queue {
+    /// Why nothing of the whole queue is handed out.
+    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+        if self.record.paused || self.is_going {
+            return Some(HeldBack::Paused);
+        }
+        let is_at_limit = |limit: u32| self.count(JobState::InFlight) >= u64::from(limit);
+        self.settings.max_in_flight.is_some_and(is_at_limit).then_some(HeldBack::QueueInFlightLimit)
+    }
+}
+
+impl Stats {
+    /// What `maxDepth` counts.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        self.ready + self.delayed + self.blocked + self.in_flight
+    }
+}
