@@ -131,6 +131,14 @@ impl State {
     }
 }
 
+impl State {
+    /// Milliseconds between two completions of a queue, as measured; tells a refused producer when to come back.
+    #[must_use]
+    pub fn drain_interval_ms(&self, queue: &str) -> Option<u64> {
+        self.queue(self.queue_number(queue)?).figures.drain_interval_ms()
+    }
+}
+
 impl Queue {
     /// Why nothing of the whole queue is handed out.
     pub(crate) fn held_back(&self) -> Option<HeldBack> {
