@@ -26,30 +26,20 @@ pub struct Backup {
 }
 
 /// Copies from segment `first`, which is pinned, to the committed end of `progress`.
-pub(crate) fn copy(
-    shared: &Shared,
-    first: u64,
-    progress: Progress,
-    to: &dyn Disk,
-) -> Result<Backup, Error> {
+pub(crate) fn copy(shared: &Shared, first: u64, progress: Progress, to: &dyn Disk) -> Result<Backup, Error> {
     let geometry = shared.geometry;
-    let names = to
-        .list()
-        .map_err(|source| Error::io("list", &to.path(""), source))?;
+    let names = to.list().map_err(|source| Error::io("list", &to.path(""), source))?;
     if !names.is_empty() {
         return Err(Error::NotEmpty { path: to.path("") });
     }
     let seat = geometry.seat(progress.committed_end);
     let mut bytes = 0;
     for number in first..=geometry.segment(seat) {
-        let until = progress
-            .committed_end
-            .clamp(geometry.start(number), geometry.base(number + 1));
+        let until = progress.committed_end.clamp(geometry.start(number), geometry.base(number + 1));
         bytes += until - geometry.base(number);
         copy_segment(shared, number, until, seat, to)?;
     }
-    to.sync_dir()
-        .map_err(|source| Error::io("sync", &to.path(""), source))?;
+    to.sync_dir().map_err(|source| Error::io("sync", &to.path(""), source))?;
     let report = check(to)?;
     if let Verdict::Corrupt(bad) | Verdict::TornTail(bad) = &report.verdict {
         return Err(bad.error());
@@ -66,32 +56,20 @@ pub(crate) fn copy(
 }
 
 /// Copies a segment up to the position `until`; the watermark at `seat` proves the copy.
-fn copy_segment(
-    shared: &Shared,
-    number: u64,
-    until: u64,
-    seat: u64,
-    to: &dyn Disk,
-) -> Result<(), Error> {
+fn copy_segment(shared: &Shared, number: u64, until: u64, seat: u64, to: &dyn Disk) -> Result<(), Error> {
     let geometry = shared.geometry;
     let name = segment_name(number);
-    let target = to
-        .create(&name)
-        .map_err(|source| Error::io("create", &to.path(&name), source))?;
+    let target = to.create(&name).map_err(|source| Error::io("create", &to.path(&name), source))?;
     let write = |source| Error::io("write", &to.path(&name), source);
     let mut buffer = vec![0; 1 << 20];
     let end = until - geometry.base(number);
     let mut at = SEGMENT_HEADER_BYTES;
     if at < end {
         let Some(source) = shared.file(number)? else {
-            return Err(Error::Trimmed {
-                first: shared.first(),
-            });
+            return Err(Error::Trimmed { first: shared.first() });
         };
         while at < end {
-            let count = usize::try_from(end - at)
-                .unwrap_or(usize::MAX)
-                .min(buffer.len());
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
             read_exact_at(&*source, &mut buffer[..count], at)
                 .map_err(|source| Error::io("read", &shared.disk.path(&name), source))?;
             write_all_at(&*target, &buffer[..count], at).map_err(write)?;
@@ -115,12 +93,7 @@ fn copy_segment(
         };
         write_all_at(&*target, &proof.encode(), geometry.offset(seat)).map_err(write)?;
     }
-    let header = SegmentHeader {
-        number,
-        segment_bytes: geometry.segment_bytes,
-    };
+    let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes };
     write_all_at(&*target, &header.encode(), 0).map_err(write)?;
-    target
-        .sync_data()
-        .map_err(|source| Error::io("sync", &to.path(&name), source))
+    target.sync_data().map_err(|source| Error::io("sync", &to.path(&name), source))
 }

@@ -81,12 +81,7 @@ impl Damage {
 
     /// As the error with which an open would fail.
     pub fn error(&self) -> Error {
-        Error::Corrupt {
-            file: self.file.clone(),
-            offset: self.offset,
-            position: self.position,
-            what: self.what,
-        }
+        Error::Corrupt { file: self.file.clone(), offset: self.offset, position: self.position, what: self.what }
     }
 }
 
@@ -134,12 +129,7 @@ fn verdict(disk: &dyn Disk, geometry: Geometry, plan: &Plan, broken: Option<&Bro
         return Verdict::Corrupt(Damage::of_record(disk, geometry, plan.bad));
     }
     if let Some(broken) = broken {
-        return Verdict::Corrupt(Damage::new(
-            disk,
-            geometry,
-            geometry.base(broken.number),
-            broken.what,
-        ));
+        return Verdict::Corrupt(Damage::new(disk, geometry, geometry.base(broken.number), broken.what));
     }
     if plan.remains_end > plan.tip {
         return Verdict::TornTail(Damage::of_record(disk, geometry, plan.bad));
@@ -210,59 +200,31 @@ pub fn repair(disk: &dyn Disk) -> Result<Repair, Error> {
 fn rewrite_header(disk: &dyn Disk, geometry: Geometry, number: u64) -> Result<bool, Error> {
     let name = segment_name(number);
     let path = disk.path(&name);
-    let file = disk
-        .open(&name)
-        .map_err(|source| Error::io("open", &path, source))?;
-    if file
-        .size()
-        .map_err(|source| Error::io("measure", &path, source))?
-        != geometry.segment_bytes
-    {
+    let file = disk.open(&name).map_err(|source| Error::io("open", &path, source))?;
+    if file.size().map_err(|source| Error::io("measure", &path, source))? != geometry.segment_bytes {
         return Ok(false);
     }
-    let header = SegmentHeader {
-        number,
-        segment_bytes: geometry.segment_bytes,
-    };
-    write_all_at(&*file, &header.encode(), 0)
-        .map_err(|source| Error::io("write", &path, source))?;
-    file.sync_data()
-        .map_err(|source| Error::io("sync", &path, source))?;
+    let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes };
+    write_all_at(&*file, &header.encode(), 0).map_err(|source| Error::io("write", &path, source))?;
+    file.sync_data().map_err(|source| Error::io("sync", &path, source))?;
     Ok(true)
 }
 
 /// Takes all segments behind the cut out of the log, the last one first, so that it is contiguous
 /// whenever this ends. Those with records are kept.
-fn set_aside_segments(
-    disk: &dyn Disk,
-    segments: &Segments,
-    plan: &Plan,
-    repair: &mut Repair,
-) -> Result<(), Error> {
+fn set_aside_segments(disk: &dyn Disk, segments: &Segments, plan: &Plan, repair: &mut Repair) -> Result<(), Error> {
     let cut_in = segments.geometry.segment(plan.tip);
-    let names = disk
-        .list()
-        .map_err(|source| Error::io("list", &disk.path(""), source))?;
-    let numbers = names
-        .iter()
-        .filter_map(|name| segments::segment_number(name));
-    let mut behind: Vec<u64> = numbers
-        .filter(|number| *number > cut_in || !segments.numbers.contains(number))
-        .collect();
+    let names = disk.list().map_err(|source| Error::io("list", &disk.path(""), source))?;
+    let numbers = names.iter().filter_map(|name| segments::segment_number(name));
+    let mut behind: Vec<u64> =
+        numbers.filter(|number| *number > cut_in || !segments.numbers.contains(number)).collect();
     behind.sort_unstable();
     for number in behind.into_iter().rev() {
         let name = segment_name(number);
-        let is_empty =
-            segments.numbers.contains(&number) && !plan.behind.ends.contains_key(&number);
-        let target = if is_empty {
-            free_name(number)
-        } else {
-            format!("{name}.cut")
-        };
-        disk.rename(&name, &target)
-            .map_err(|source| Error::io("rename", &disk.path(&name), source))?;
-        disk.sync_dir()
-            .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+        let is_empty = segments.numbers.contains(&number) && !plan.behind.ends.contains_key(&number);
+        let target = if is_empty { free_name(number) } else { format!("{name}.cut") };
+        disk.rename(&name, &target).map_err(|source| Error::io("rename", &disk.path(&name), source))?;
+        disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
         if !is_empty {
             repair.kept_in.push(disk.path(&target));
         }
@@ -271,16 +233,9 @@ fn set_aside_segments(
 }
 
 /// Copies what is behind the cut in its own segment away, then zeroes it there.
-fn cut_segment(
-    disk: &dyn Disk,
-    segments: &Segments,
-    plan: &Plan,
-    repair: &mut Repair,
-) -> Result<(), Error> {
+fn cut_segment(disk: &dyn Disk, segments: &Segments, plan: &Plan, repair: &mut Repair) -> Result<(), Error> {
     let cut_in = segments.geometry.segment(plan.tip);
-    let piece = pieces(segments, plan.tip, plan.remains_end)
-        .into_iter()
-        .find(|(number, ..)| *number == cut_in);
+    let piece = pieces(segments, plan.tip, plan.remains_end).into_iter().find(|(number, ..)| *number == cut_in);
     let Some((_, from, to)) = piece else {
         return Ok(());
     };
@@ -288,27 +243,18 @@ fn cut_segment(
     let source_path = disk.path(&segment_name(cut_in));
     let name = format!("{}.{from:08x}.cut", segment_name(cut_in));
     let path = disk.path(&name);
-    let copy = disk
-        .create(&name)
-        .map_err(|source| Error::io("create", &path, source))?;
+    let copy = disk.create(&name).map_err(|source| Error::io("create", &path, source))?;
     let mut buffer = vec![0; 1 << 20];
     let mut at = from;
     while at < to {
-        let count = usize::try_from(to - at)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
-        read_exact_at(&*file, &mut buffer[..count], at)
-            .map_err(|source| Error::io("read", &source_path, source))?;
-        write_all_at(&*copy, &buffer[..count], at - from)
-            .map_err(|source| Error::io("write", &path, source))?;
+        let count = usize::try_from(to - at).unwrap_or(usize::MAX).min(buffer.len());
+        read_exact_at(&*file, &mut buffer[..count], at).map_err(|source| Error::io("read", &source_path, source))?;
+        write_all_at(&*copy, &buffer[..count], at - from).map_err(|source| Error::io("write", &path, source))?;
         at += count as u64;
     }
-    copy.sync_data()
-        .map_err(|source| Error::io("sync", &path, source))?;
-    disk.sync_dir()
-        .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+    copy.sync_data().map_err(|source| Error::io("sync", &path, source))?;
+    disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
     repair.kept_in.push(path);
     zero_at(&*file, from, to).map_err(|source| Error::io("zero", &source_path, source))?;
-    file.sync_data()
-        .map_err(|source| Error::io("sync", &source_path, source))
+    file.sync_data().map_err(|source| Error::io("sync", &source_path, source))
 }

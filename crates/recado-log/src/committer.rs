@@ -69,8 +69,7 @@ impl Committer {
         self.progress.written_end = self.gathered_end();
         self.write_gathered()?;
         self.sync()?;
-        self.shared
-            .set_tip(self.shared.geometry.seat(self.progress.written_end));
+        self.shared.set_tip(self.shared.geometry.seat(self.progress.written_end));
         Ok(())
     }
 
@@ -139,8 +138,7 @@ impl Committer {
             match (self.durability, queued.urgency) {
                 (Durability::Sync, Urgency::Now) => self.is_urgent = true,
                 (Durability::Sync, Urgency::Lazy) => {
-                    self.lazy_due
-                        .get_or_insert(now.saturating_add(LAZY_SYNC_DELAY_MAX));
+                    self.lazy_due.get_or_insert(now.saturating_add(LAZY_SYNC_DELAY_MAX));
                 }
                 (Durability::Os, _) => {}
             }
@@ -174,8 +172,7 @@ impl Committer {
             let at = geometry.seat(end);
             let until = sent + geometry.part_bytes(at, body - sent);
             let head = &head[sent.min(head.len())..until.min(head.len())];
-            let tail = &tail
-                [sent.saturating_sub(batch.head.len())..until.saturating_sub(batch.head.len())];
+            let tail = &tail[sent.saturating_sub(batch.head.len())..until.saturating_sub(batch.head.len())];
             let header = Header {
                 kind: Kind::Data,
                 position: at,
@@ -224,13 +221,8 @@ impl Committer {
         self.gathered.extend_from_slice(&header.encode());
         self.gathered.extend_from_slice(head);
         self.gathered.extend_from_slice(tail);
-        self.gathered
-            .resize(self.gathered.len().next_multiple_of(ALIGN as usize), 0);
-        assert_eq!(
-            self.gathered_end(),
-            header.end(),
-            "records stand where they say"
-        );
+        self.gathered.resize(self.gathered.len().next_multiple_of(ALIGN as usize), 0);
+        assert_eq!(self.gathered_end(), header.end(), "records stand where they say");
         Ok(())
     }
 
@@ -244,11 +236,7 @@ impl Committer {
         }
         let geometry = self.shared.geometry;
         let number = geometry.segment(self.gathered_at);
-        assert_eq!(
-            number,
-            geometry.segment(self.gathered_end() - 1),
-            "a write stays within its segment"
-        );
+        assert_eq!(number, geometry.segment(self.gathered_end() - 1), "a write stays within its segment");
         let file = self.file(number)?;
         write_all_at(&*file, &self.gathered, geometry.offset(self.gathered_at))
             .map_err(|source| self.failure("write", number, source))?;
@@ -276,8 +264,7 @@ impl Committer {
         assert!(self.gathered.is_empty(), "what is synced is written");
         while let Some(number) = self.dirty.pop_first() {
             let file = self.file(number)?;
-            file.sync_data()
-                .map_err(|source| self.failure("sync", number, source))?;
+            file.sync_data().map_err(|source| self.failure("sync", number, source))?;
         }
         self.lazy_due = None;
         self.progress.synced_end = self.progress.written_end;
@@ -305,8 +292,7 @@ impl Committer {
         self.write_gathered()?;
         while let Some(number) = self.dirty.pop_first() {
             let file = self.file(number)?;
-            file.sync_data()
-                .map_err(|source| self.failure("sync", number, source))?;
+            file.sync_data().map_err(|source| self.failure("sync", number, source))?;
         }
         Ok(())
     }
@@ -317,11 +303,7 @@ impl Committer {
     }
 
     fn failure(&self, action: &'static str, number: u64, source: std::io::Error) -> Error {
-        Error::io(
-            action,
-            &self.shared.disk.path(&segment_name(number)),
-            source,
-        )
+        Error::io(action, &self.shared.disk.path(&segment_name(number)), source)
     }
 }
 

@@ -80,11 +80,7 @@ pub trait DiskFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
 }
 
-pub(crate) fn read_exact_at(
-    file: &dyn DiskFile,
-    mut bytes: &mut [u8],
-    mut offset: u64,
-) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &dyn DiskFile, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.read_at(bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -99,11 +95,7 @@ pub(crate) fn read_exact_at(
     Ok(())
 }
 
-pub(crate) fn write_all_at(
-    file: &dyn DiskFile,
-    mut bytes: &[u8],
-    mut offset: u64,
-) -> io::Result<()> {
+pub(crate) fn write_all_at(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -123,9 +115,7 @@ pub(crate) fn zero_at(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()>
     static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
     let mut at = from;
     while at < to {
-        let count = usize::try_from(to - at)
-            .unwrap_or(usize::MAX)
-            .min(ZEROS.len());
+        let count = usize::try_from(to - at).unwrap_or(usize::MAX).min(ZEROS.len());
         write_all_at(file, &ZEROS[..count], at)?;
         at += count as u64;
     }
@@ -147,10 +137,7 @@ impl RealDisk {
         let path = path.into();
         if !path.is_dir() {
             fs::create_dir_all(&path)?;
-            if let Some(parent) = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-            {
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 File::open(parent)?.sync_all()?;
             }
         }
@@ -185,12 +172,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(self.path.join(name))?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.path.join(name))?;
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -207,12 +189,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn Any + Send + Sync>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.path.join(name))?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path.join(name))?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         Ok(Box::new(file))
     }

@@ -115,11 +115,7 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
-        Error::Io {
-            action,
-            path: path.to_path_buf(),
-            source: Arc::new(source),
-        }
+        Error::Io { action, path: path.to_path_buf(), source: Arc::new(source) }
     }
 
     /// True when the cause is a full disk or a spent quota.
@@ -133,15 +129,9 @@ impl Error {
 }
 
 fn is_out_of_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 pub(crate) fn is_read_only(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
-    )
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }

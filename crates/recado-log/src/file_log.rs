@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::committer::Committer;
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::geometry::{Geometry, PART_BYTES_MAX};
+use crate::geometry::Geometry;
 use crate::preparer::Preparer;
 use crate::recovery::{Plan, Recovery, epoch_after};
 use crate::segments::{self, PREPARING, Segments};
@@ -62,19 +62,13 @@ impl Default for Options {
 impl Options {
     fn validate(&self) -> Result<(), Error> {
         if !Geometry::is_valid(self.segment_bytes) {
-            return Err(Error::Options {
-                what: "segment_bytes must be a multiple of 4 KiB from 64 KiB to 1 GiB",
-            });
+            return Err(Error::Options { what: "segment_bytes must be a multiple of 4 KiB from 64 KiB to 1 GiB" });
         }
         if self.prepared_ahead < 3 {
-            return Err(Error::Options {
-                what: "prepared_ahead must be at least 3",
-            });
+            return Err(Error::Options { what: "prepared_ahead must be at least 3" });
         }
         if self.window == 0 || self.batch_bytes_max == 0 {
-            return Err(Error::Options {
-                what: "window and batch_bytes_max must be at least 1",
-            });
+            return Err(Error::Options { what: "window and batch_bytes_max must be at least 1" });
         }
         Ok(())
     }
@@ -142,34 +136,19 @@ impl FileLog {
     /// # Errors
     /// [`Error::InUse`], [`Error::ReadOnly`], [`Error::NewerFormat`] and [`Error::Corrupt`] leave the
     /// directory as it was; [`Error::Io`], [`Error::Options`].
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        options: &Options,
-        wake: Wake,
-    ) -> Result<(FileLog, Recovery), Error> {
+    pub fn open(disk: Arc<dyn Disk>, options: &Options, wake: Wake) -> Result<(FileLog, Recovery), Error> {
         let (mut log, engine, recovery) = FileLog::open_stepped(disk, options, wake)?;
         let start = |name: &str, body: Box<dyn FnOnce() + Send>| {
             thread::Builder::new()
                 .name(name.into())
                 .spawn(body)
-                .map_err(|source| {
-                    Error::io("start a thread for", &log.shared.disk.path(""), source)
-                })
+                .map_err(|source| Error::io("start a thread for", &log.shared.disk.path(""), source))
         };
         let (shared, stepped) = (Arc::clone(&log.shared), engine.clone());
-        let committer = start(
-            "recado-commit",
-            Box::new(move || run_committer(&shared, &stepped)),
-        )?;
+        let committer = start("recado-commit", Box::new(move || run_committer(&shared, &stepped)))?;
         let shared = Arc::clone(&log.shared);
-        let preparer = start(
-            "recado-prepare",
-            Box::new(move || run_preparer(&shared, &engine)),
-        )?;
-        log.threads = Some(Threads {
-            committer,
-            preparer,
-        });
+        let preparer = start("recado-prepare", Box::new(move || run_preparer(&shared, &engine)))?;
+        log.threads = Some(Threads { committer, preparer });
         Ok((log, recovery))
     }
 
@@ -191,8 +170,7 @@ impl FileLog {
         let rewritten_bytes = plan.carry_out(&*disk, &segments)?;
         segments.set_strays_aside(&*disk)?;
         if disk.remove(PREPARING).is_ok() {
-            disk.sync_dir()
-                .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+            disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
         }
         let recovery = Recovery {
             epoch: epoch_after(plan.epoch, &*disk),
@@ -223,22 +201,10 @@ impl FileLog {
             committed_end: plan.tip,
             synced_end: plan.tip,
         };
-        let shared = Arc::new(Shared::new(
-            disk,
-            geometry,
-            recovery.epoch,
-            wake,
-            segments.numbers,
-            progress,
-        ));
-        let mut preparer = Preparer::new(
-            Arc::clone(&shared),
-            options.prepared_ahead,
-            options.spares_max,
-            segments.free,
-        );
-        while preparer.step(Duration::ZERO) == Step::Worked {}
-        shared.alive()?;
+        let shared = Arc::new(Shared::new(disk, geometry, recovery.epoch, wake, segments.numbers, progress));
+        let mut preparer =
+            Preparer::new(Arc::clone(&shared), options.prepared_ahead, options.spares_max, segments.free);
+        while preparer.try_step(Duration::ZERO)? == Step::Worked {}
         let is_new = plan.epoch == 0;
         if !shared.is_prepared(plan.tip) || (is_new && shared.is_short()) {
             return Err(Error::io(
@@ -250,18 +216,12 @@ impl FileLog {
         let mut committer = Committer::new(Arc::clone(&shared), options.durability);
         committer.fence(plan.epoch)?;
         recovery.tip = Position(shared.tip());
-        let engine = Engine {
-            committer: Arc::new(Mutex::new(committer)),
-            preparer: Arc::new(Mutex::new(preparer)),
-        };
+        let engine = Engine { committer: Arc::new(Mutex::new(committer)), preparer: Arc::new(Mutex::new(preparer)) };
         let fits = usize::try_from(geometry.room_in_segment()).unwrap_or(usize::MAX);
         let log = FileLog {
             reader: Arc::new(FileReader::new(Arc::clone(&shared))),
             engine: engine.clone(),
-            limits: Limits {
-                batch_bytes_max: options.batch_bytes_max.min(fits),
-                window: options.window,
-            },
+            limits: Limits { batch_bytes_max: options.batch_bytes_max.min(fits), window: options.window },
             tip: shared.tip(),
             shared,
             threads: None,
@@ -273,12 +233,6 @@ impl FileLog {
     /// The reader, with what only a local log can do.
     pub fn file_reader(&self) -> Arc<FileReader> {
         Arc::clone(&self.reader)
-    }
-
-    /// Bytes that one batch may take on disk beyond its head and tail.
-    pub fn overhead(bytes: usize) -> u64 {
-        let parts = bytes / PART_BYTES_MAX + 3; // it may cross a segment, and leave a remnant there
-        parts as u64 * 256 + crate::format::SEGMENT_HEADER_BYTES
     }
 
     fn end_threads(&mut self) {
@@ -301,25 +255,15 @@ impl Log for FileLog {
         self.shared.alive()?;
         let bytes = batch.head.len() + batch.tail.len();
         if bytes > self.limits.batch_bytes_max {
-            return Err(Error::TooLarge {
-                limit: self.limits.batch_bytes_max,
-                actual: bytes,
-            });
+            return Err(Error::TooLarge { limit: self.limits.batch_bytes_max, actual: bytes });
         }
         let geometry = self.shared.geometry;
         let end = geometry.extent(self.tip, bytes).end;
         if end > self.shared.limit(Class::Copy) {
-            return Err(Error::Full {
-                needed: bytes as u64,
-                room: self.room(Class::Copy),
-            });
+            return Err(Error::Full { needed: bytes as u64, room: self.room(Class::Copy) });
         }
         let position = self.tip;
-        lock(&self.shared.intake).queue.push(Queued {
-            position,
-            batch,
-            urgency,
-        });
+        lock(&self.shared.intake).queue.push(Queued { position, batch, urgency });
         self.shared.notify_work();
         self.tip = geometry.seat(end);
         self.shared.set_tip(self.tip);
@@ -344,9 +288,7 @@ impl Log for FileLog {
     }
 
     fn room(&self, class: Class) -> u64 {
-        self.shared
-            .geometry
-            .room(self.tip, self.shared.limit(class))
+        self.shared.geometry.room(self.tip, self.shared.limit(class))
     }
 
     fn is_short_of_space(&self) -> bool {
@@ -439,8 +381,7 @@ struct Guard(Arc<Shared>);
 impl Drop for Guard {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0
-                .poison_with("a thread of the log panicked, see the standard error output".into());
+            self.0.poison_with("a thread of the log panicked, see the standard error output".into());
         }
     }
 }

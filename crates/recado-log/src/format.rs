@@ -48,17 +48,12 @@ impl SegmentHeader {
         bytes
     }
 
-    pub(crate) fn decode(
-        bytes: &[u8; SEGMENT_HEADER_BYTES as usize],
-    ) -> Result<SegmentHeader, SegmentFault> {
+    pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> Result<SegmentHeader, SegmentFault> {
         if bytes[0..8] != SEGMENT_MAGIC || u32_at(bytes, 508) != crc32c::crc32c(&bytes[..508]) {
             return Err(SegmentFault::Damaged);
         }
         match u32_at(bytes, 8) {
-            FORMAT => Ok(SegmentHeader {
-                number: u64_at(bytes, 16),
-                segment_bytes: u64_at(bytes, 24),
-            }),
+            FORMAT => Ok(SegmentHeader { number: u64_at(bytes, 16), segment_bytes: u64_at(bytes, 24) }),
             newer => Err(SegmentFault::Newer(newer)),
         }
     }
@@ -164,9 +159,7 @@ impl Header {
             tail_crc: u32_at(bytes, 60),
         };
         let sound = u64::from(u32_at(bytes, 4))
-            == RECORD_HEADER_BYTES as u64
-                + u64::from(header.head_bytes)
-                + u64::from(header.tail_bytes)
+            == RECORD_HEADER_BYTES as u64 + u64::from(header.head_bytes) + u64::from(header.tail_bytes)
             && header.watermark <= position
             && header.part < header.parts;
         if sound { Ok(header) } else { Err(Fault::Torn) }
@@ -240,10 +233,7 @@ mod tests {
         let bytes = header().encode();
         assert_eq!(Header::decode(&bytes, 4096), Ok(header()));
         assert_eq!(Header::decode(&bytes, 8192), Err(Fault::Foreign));
-        assert_eq!(
-            Header::decode(&[0; RECORD_HEADER_BYTES], 4096),
-            Err(Fault::Blank)
-        );
+        assert_eq!(Header::decode(&[0; RECORD_HEADER_BYTES], 4096), Err(Fault::Blank));
         assert_eq!(header().end(), 4096 + 104);
     }
 
@@ -258,33 +248,43 @@ mod tests {
 
     #[test]
     fn segment_header_comes_back_and_no_flipped_bit_passes() {
-        let header = SegmentHeader {
-            number: 3,
-            segment_bytes: 65_536,
-        };
+        let header = SegmentHeader { number: 3, segment_bytes: 65_536 };
         let good = header.encode();
         assert_eq!(SegmentHeader::decode(&good), Ok(header));
         for bit in 0..good.len() * 8 {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(
-                SegmentHeader::decode(&bytes),
-                Err(SegmentFault::Damaged),
-                "bit {bit}"
-            );
+            assert_eq!(SegmentHeader::decode(&bytes), Err(SegmentFault::Damaged), "bit {bit}");
         }
     }
 
     #[test]
     fn a_newer_segment_is_told_from_a_damaged_one() {
-        let mut bytes = SegmentHeader {
-            number: 3,
-            segment_bytes: 65_536,
-        }
-        .encode();
+        let mut bytes = SegmentHeader { number: 3, segment_bytes: 65_536 }.encode();
         bytes[8] = 2;
         let crc = crc32c::crc32c(&bytes[..508]);
         bytes[508..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&bytes), Err(SegmentFault::Newer(2)));
+    }
+
+    /// Format 1, byte by byte: if this test fails, every log out there has become unreadable.
+    #[test]
+    fn format_1_stays_as_it_is() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let record = [
+            "52636452670000000010000000000000",
+            "00080000000000000900000007000000",
+            "a00f0000000000000100000003000000",
+            "0a000000150000000100000002000000",
+            "01000000eae8ca61",
+        ];
+        assert_eq!(hex(&header().encode()), record.concat());
+        let segment = SegmentHeader { number: 3, segment_bytes: 65_536 }.encode();
+        assert_eq!(
+            hex(&segment[..32]),
+            "5245434144 4f4c47 01000000 00000000 0300000000000000 0000010000000000".replace(' ', "")
+        );
+        assert!(segment[32..508].iter().all(|byte| *byte == 0));
+        assert_eq!(hex(&segment[508..]), "ccc62503");
     }
 }

@@ -69,24 +69,17 @@ impl Geometry {
     /// Bytes of the rest of a batch that the record at `seat` takes.
     pub(crate) fn part_bytes(&self, seat: u64, rest: usize) -> usize {
         let room = self.base(self.segment(seat) + 1) - seat - HEADER;
-        rest.min(PART_BYTES_MAX)
-            .min(usize::try_from(room).unwrap_or(usize::MAX))
+        rest.min(PART_BYTES_MAX).min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
     /// Where a batch of `bytes` lies when it starts at `seat`.
     pub(crate) fn extent(&self, seat: u64, bytes: usize) -> Extent {
-        let mut extent = Extent {
-            parts: 0,
-            end: seat,
-        };
+        let mut extent = Extent { parts: 0, end: seat };
         let mut rest = bytes;
         loop {
             let at = self.seat(extent.end);
             let part = self.part_bytes(at, rest);
-            extent = Extent {
-                parts: extent.parts + 1,
-                end: (at + HEADER + part as u64).next_multiple_of(ALIGN),
-            };
+            extent = Extent { parts: extent.parts + 1, end: (at + HEADER + part as u64).next_multiple_of(ALIGN) };
             rest -= part;
             if rest == 0 {
                 return extent;
@@ -102,11 +95,7 @@ impl Geometry {
             let segment_end = self.base(self.segment(at) + 1);
             let free = segment_end.min(limit) - at;
             let rest = free % full;
-            let fits = if limit < segment_end {
-                rest >= HEADER
-            } else {
-                rest >= SEAT_BYTES_MIN
-            };
+            let fits = if limit < segment_end { rest >= HEADER } else { rest >= SEAT_BYTES_MIN };
             room += free / full * PART_BYTES_MAX as u64 + if fits { rest - HEADER } else { 0 };
             at = self.start(self.segment(at) + 1);
         }
@@ -125,9 +114,7 @@ mod tests {
 
     #[test]
     fn a_seat_is_never_in_a_header_nor_too_near_the_end() {
-        let geometry = Geometry {
-            segment_bytes: SEGMENT_BYTES_MIN,
-        };
+        let geometry = Geometry { segment_bytes: SEGMENT_BYTES_MIN };
         for position in (0..3 * SEGMENT_BYTES_MIN).step_by(3) {
             let seat = geometry.seat(position);
             assert!(seat >= position && seat.is_multiple_of(ALIGN));
@@ -149,14 +136,8 @@ mod tests {
                     geometry.base(geometry.segment(seat) + 3) - 8192,
                 ] {
                     let room = geometry.room(seat, limit);
-                    assert!(
-                        geometry.extent(seat, room as usize).end <= limit,
-                        "{seat} {limit} {room}"
-                    );
-                    assert!(
-                        geometry.extent(seat, room as usize + 1).end > limit,
-                        "{seat} {limit} {room}"
-                    );
+                    assert!(geometry.extent(seat, room as usize).end <= limit, "{seat} {limit} {room}");
+                    assert!(geometry.extent(seat, room as usize + 1).end > limit, "{seat} {limit} {room}");
                 }
             }
         }
@@ -164,17 +145,9 @@ mod tests {
 
     #[test]
     fn parts_cover_the_batch() {
-        let geometry = Geometry {
-            segment_bytes: SEGMENT_BYTES_MIN,
-        };
+        let geometry = Geometry { segment_bytes: SEGMENT_BYTES_MIN };
         let extent = geometry.extent(geometry.seat(0), 200_000);
         assert_eq!(extent.parts, 4);
-        assert_eq!(
-            geometry.extent(512, 0),
-            Extent {
-                parts: 1,
-                end: 512 + 72
-            }
-        );
+        assert_eq!(geometry.extent(512, 0), Extent { parts: 1, end: 512 + 72 });
     }
 }

@@ -201,9 +201,7 @@ pub trait Reader: Send + Sync {
     /// [`Error::Corrupt`], [`Error::Io`].
     fn backup(&self, to: &Path) -> Result<Backup, Error> {
         let _ = to;
-        Err(Error::Unsupported {
-            what: "backup: use the backup of the engine that keeps the log",
-        })
+        Err(Error::Unsupported { what: "backup: use the backup of the engine that keeps the log" })
     }
 }
 

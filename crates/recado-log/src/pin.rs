@@ -13,10 +13,7 @@ pub struct Pin {
 impl Pin {
     /// A pin that calls `release` when it is dropped; for those who implement [`crate::Reader`].
     pub fn new(position: Position, release: impl FnOnce() + Send + Sync + 'static) -> Pin {
-        Pin {
-            position,
-            release: Some(Box::new(release)),
-        }
+        Pin { position, release: Some(Box::new(release)) }
     }
 
     /// What it keeps starts here.
@@ -35,8 +32,6 @@ impl Drop for Pin {
 
 impl fmt::Debug for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pin")
-            .field("position", &self.position)
-            .finish_non_exhaustive()
+        f.debug_struct("Pin").field("position", &self.position).finish_non_exhaustive()
     }
 }

@@ -36,15 +36,12 @@ pub(crate) struct Preparer {
     spares: VecDeque<String>,
     filling: Option<Filling>,
     retry_at: Option<Duration>,
+    /// A sync of names has failed.
+    names_are_unknown: bool,
 }
 
 impl Preparer {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        ahead: u64,
-        spares_max: usize,
-        spares: Vec<String>,
-    ) -> Preparer {
+    pub(crate) fn new(shared: Arc<Shared>, ahead: u64, spares_max: usize, spares: Vec<String>) -> Preparer {
         Preparer {
             shared,
             ahead,
@@ -52,6 +49,7 @@ impl Preparer {
             spares: spares.into(),
             filling: None,
             retry_at: None,
+            names_are_unknown: false,
         }
     }
 
@@ -60,19 +58,22 @@ impl Preparer {
         if self.shared.alive().is_err() || lock(&self.shared.chores).stopping {
             return Step::Ended;
         }
-        match self.run(now) {
-            Ok(step) => step,
-            Err(error) if error.is_out_of_space() => {
-                self.retry_at = Some(now.saturating_add(RETRY_DELAY));
-                self.give_back();
-                self.shared.set_short(true);
-                Step::Worked
-            }
-            Err(error) => {
-                self.shared.poison(&error);
-                Step::Ended
-            }
+        self.try_step(now).unwrap_or_else(|error| {
+            self.shared.poison(&error);
+            Step::Ended
+        })
+    }
+
+    /// As `step`, for an open, which fails where a running log is poisoned.
+    pub(crate) fn try_step(&mut self, now: Duration) -> Result<Step, Error> {
+        let done = self.run(now);
+        if self.names_are_unknown || !done.as_ref().is_err_and(Error::is_out_of_space) {
+            return done;
         }
+        self.retry_at = Some(now.saturating_add(RETRY_DELAY));
+        self.give_back();
+        self.shared.set_short(true);
+        Ok(Step::Worked)
     }
 
     fn run(&mut self, now: Duration) -> Result<Step, Error> {
@@ -107,9 +108,7 @@ impl Preparer {
 
     fn free(&mut self, number: u64) -> Result<(), Error> {
         let name = free_name(number);
-        self.shared
-            .free(number, &name)
-            .map_err(|source| self.failure("free", &segment_name(number), source))?;
+        self.shared.free(number, &name).map_err(|source| self.failure("free", &segment_name(number), source))?;
         self.spares.push_back(name);
         self.sync_dir()?;
         self.shared.wake();
@@ -121,29 +120,16 @@ impl Preparer {
             return Ok(Step::Idle { until: None });
         }
         if let Some(name) = self.spares.pop_back() {
-            self.shared
-                .disk
-                .remove(&name)
-                .map_err(|source| self.failure("remove", &name, source))?;
+            self.shared.disk.remove(&name).map_err(|source| self.failure("remove", &name, source))?;
         }
         Ok(Step::Worked)
     }
 
     fn reuse(&mut self, name: &str, number: u64) -> Result<(), Error> {
-        let file = self
-            .shared
-            .disk
-            .open(name)
-            .map_err(|source| self.failure("open", name, source))?;
-        let size = file
-            .size()
-            .map_err(|source| self.failure("measure", name, source))?;
+        let file = self.shared.disk.open(name).map_err(|source| self.failure("open", name, source))?;
+        let size = file.size().map_err(|source| self.failure("measure", name, source))?;
         if size != self.shared.geometry.segment_bytes {
-            return self
-                .shared
-                .disk
-                .remove(name)
-                .map_err(|source| self.failure("remove", name, source));
+            return self.shared.disk.remove(name).map_err(|source| self.failure("remove", name, source));
         }
         self.finish(file, name, number)
     }
@@ -154,19 +140,12 @@ impl Preparer {
             Some(filling) => filling,
             None => {
                 let file = self.shared.disk.create(PREPARING);
-                Filling {
-                    file: file.map_err(|source| self.failure("create", PREPARING, source))?,
-                    at: 0,
-                }
+                Filling { file: file.map_err(|source| self.failure("create", PREPARING, source))?, at: 0 }
             }
         };
         let until = size.min(filling.at + FILL_BYTES);
-        zero_at(&*filling.file, filling.at, until)
-            .map_err(|source| self.failure("fill", PREPARING, source))?;
-        filling
-            .file
-            .sync_data()
-            .map_err(|source| self.failure("sync", PREPARING, source))?;
+        zero_at(&*filling.file, filling.at, until).map_err(|source| self.failure("fill", PREPARING, source))?;
+        filling.file.sync_data().map_err(|source| self.failure("sync", PREPARING, source))?;
         filling.at = until;
         if until == size {
             return self.finish(filling.file, PREPARING, number);
@@ -177,19 +156,11 @@ impl Preparer {
 
     /// Makes a file of the right length the segment `number`.
     fn finish(&mut self, file: Arc<dyn DiskFile>, name: &str, number: u64) -> Result<(), Error> {
-        let header = SegmentHeader {
-            number,
-            segment_bytes: self.shared.geometry.segment_bytes,
-        };
-        write_all_at(&*file, &header.encode(), 0)
-            .map_err(|source| self.failure("write", name, source))?;
-        file.sync_data()
-            .map_err(|source| self.failure("sync", name, source))?;
+        let header = SegmentHeader { number, segment_bytes: self.shared.geometry.segment_bytes };
+        write_all_at(&*file, &header.encode(), 0).map_err(|source| self.failure("write", name, source))?;
+        file.sync_data().map_err(|source| self.failure("sync", name, source))?;
         let target = segment_name(number);
-        self.shared
-            .disk
-            .rename(name, &target)
-            .map_err(|source| self.failure("rename", name, source))?;
+        self.shared.disk.rename(name, &target).map_err(|source| self.failure("rename", name, source))?;
         self.sync_dir()?;
         self.shared.add_prepared(number, file);
         Ok(())
@@ -202,12 +173,11 @@ impl Preparer {
         let _ = self.shared.disk.remove(PREPARING);
     }
 
-    /// A failed sync of names poisons, whatever the reason: which names are durable is unknown.
-    fn sync_dir(&self) -> Result<(), Error> {
+    /// A failed sync of names is final, whatever the reason: which names are durable is unknown.
+    fn sync_dir(&mut self) -> Result<(), Error> {
         self.shared.disk.sync_dir().map_err(|source| {
-            let error = Error::io("sync", &self.shared.disk.path(""), source);
-            self.shared.poison(&error);
-            error
+            self.names_are_unknown = true;
+            Error::io("sync", &self.shared.disk.path(""), source)
         })
     }
 

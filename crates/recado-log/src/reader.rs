@@ -40,8 +40,7 @@ struct Stretch {
 impl Stretch {
     fn get(&self, position: u64, count: u64) -> Option<&[u8]> {
         let from = usize::try_from(position.checked_sub(self.position)?).ok()?;
-        self.bytes
-            .get(from..from.checked_add(usize::try_from(count).ok()?)?)
+        self.bytes.get(from..from.checked_add(usize::try_from(count).ok()?)?)
     }
 }
 
@@ -54,11 +53,7 @@ enum Next {
 
 impl FileReader {
     pub(crate) fn new(shared: Arc<Shared>) -> FileReader {
-        FileReader {
-            shared,
-            ahead: Mutex::default(),
-            tail: Mutex::default(),
-        }
+        FileReader { shared, ahead: Mutex::default(), tail: Mutex::default() }
     }
 
     /// Copies the log, from its first position to what is committed now, into the empty directory
@@ -90,15 +85,8 @@ impl FileReader {
         let Some(file) = self.shared.file(number)? else {
             return Err(self.trimmed());
         };
-        read_exact_at(&*file, &mut bytes, self.shared.geometry.offset(position)).map_err(
-            |source| {
-                Error::io(
-                    "read",
-                    &self.shared.disk.path(&segment_name(number)),
-                    source,
-                )
-            },
-        )?;
+        read_exact_at(&*file, &mut bytes, self.shared.geometry.offset(position))
+            .map_err(|source| Error::io("read", &self.shared.disk.path(&segment_name(number)), source))?;
         Ok(bytes.freeze())
     }
 
@@ -113,29 +101,17 @@ impl FileReader {
         if count >= AHEAD_BYTES {
             return self.fetch(position, count);
         }
-        let segment_end = self
-            .shared
-            .geometry
-            .base(self.shared.geometry.segment(position) + 1);
-        let end = segment_end
-            .min(limit)
-            .min(position + AHEAD_BYTES)
-            .max(position + count);
+        let segment_end = self.shared.geometry.base(self.shared.geometry.segment(position) + 1);
+        let end = segment_end.min(limit).min(position + AHEAD_BYTES).max(position + count);
         let bytes = self.fetch(position, end - position)?;
         *ahead = Stretch { position, bytes };
-        Ok(Bytes::copy_from_slice(
-            &ahead.bytes[..usize::try_from(count).unwrap_or(usize::MAX)],
-        ))
+        Ok(Bytes::copy_from_slice(&ahead.bytes[..usize::try_from(count).unwrap_or(usize::MAX)]))
     }
 
     /// The header of the record at `at`, which is below `limit`.
     fn header(&self, at: u64, limit: u64, ahead: bool) -> Result<Header, Error> {
         let count = RECORD_HEADER_BYTES as u64;
-        let bytes = if ahead {
-            self.fetch_ahead(at, count, limit)
-        } else {
-            self.fetch(at, count)
-        }?;
+        let bytes = if ahead { self.fetch_ahead(at, count, limit) } else { self.fetch(at, count) }?;
         let fault = match Header::decode(&bytes, at) {
             Ok(header) if header.end() <= limit => return Ok(header),
             Ok(_) | Err(Fault::Torn) => "record header is damaged",
@@ -145,18 +121,8 @@ impl FileReader {
         Err(self.damaged(at, fault))
     }
 
-    fn proven(
-        &self,
-        header: &Header,
-        bytes: &[u8],
-        crc: u32,
-        what: &'static str,
-    ) -> Result<(), Error> {
-        if crc32c::crc32c(bytes) == crc {
-            Ok(())
-        } else {
-            Err(self.damaged(header.position, what))
-        }
+    fn proven(&self, header: &Header, bytes: &[u8], crc: u32, what: &'static str) -> Result<(), Error> {
+        if crc32c::crc32c(bytes) == crc { Ok(()) } else { Err(self.damaged(header.position, what)) }
     }
 
     /// The error for bytes that do not check, unless they were freed under us.
@@ -174,9 +140,7 @@ impl FileReader {
     }
 
     fn trimmed(&self) -> Error {
-        Error::Trimmed {
-            first: self.shared.first(),
-        }
+        Error::Trimmed { first: self.shared.first() }
     }
 
     /// The first record at or after `from`. Callers ask for places the log named, so the record is
@@ -209,20 +173,11 @@ impl FileReader {
             && next.part == part.part + 1
             && next.parts == part.parts
             && next.epoch == part.epoch;
-        if follows {
-            Ok(Next::Part(next))
-        } else {
-            Err(self.damaged(at, "record is of another batch"))
-        }
+        if follows { Ok(Next::Part(next)) } else { Err(self.damaged(at, "record is of another batch")) }
     }
 
     /// The batch whose first part is `part`; where to go on if a fence voids it.
-    fn assemble(
-        &self,
-        part: Header,
-        limit: u64,
-        with_tail: bool,
-    ) -> Result<Result<Entry, u64>, Error> {
+    fn assemble(&self, part: Header, limit: u64, with_tail: bool) -> Result<Result<Entry, u64>, Error> {
         let position = Position(part.position);
         let (mut heads, mut tails) = (Vec::new(), Vec::new());
         let mut part = part;
@@ -246,14 +201,7 @@ impl FileReader {
             }
         }
         let next = Position(self.shared.geometry.seat(part.end()));
-        Ok(Ok(Entry {
-            position,
-            next,
-            batch: Batch {
-                head: joined(heads),
-                tail: joined(tails),
-            },
-        }))
+        Ok(Ok(Entry { position, next, batch: Batch { head: joined(heads), tail: joined(tails) } }))
     }
 
     /// The proven tail of one part.
@@ -266,10 +214,7 @@ impl FileReader {
         }
         let bytes = self.fetch(part.tail_at(), part.tail_bytes.into())?;
         self.proven(part, &bytes, part.tail_crc, "record tail is damaged")?;
-        *lock(&self.tail) = Stretch {
-            position: part.tail_at(),
-            bytes: bytes.clone(),
-        };
+        *lock(&self.tail) = Stretch { position: part.tail_at(), bytes: bytes.clone() };
         Ok(bytes)
     }
 
@@ -360,10 +305,7 @@ impl Reader for FileReader {
 
     fn bounds(&self) -> Result<(Position, Position), Error> {
         self.shared.alive()?;
-        Ok((
-            Position(self.shared.progress().committed),
-            self.shared.first(),
-        ))
+        Ok((Position(self.shared.progress().committed), self.shared.first()))
     }
 
     fn backup(&self, to: &Path) -> Result<Backup, Error> {

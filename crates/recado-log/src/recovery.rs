@@ -76,21 +76,10 @@ impl Plan {
         let walked_end = walk.at;
         let behind = search(disk, segments, walked_end)?;
         let damaged = damaged_tail(disk, segments, walk.watermark, walked_end)?;
-        let bad = damaged.unwrap_or(Bad {
-            position: walked_end,
-            end,
-        });
-        let walk = if damaged.is_some() {
-            walk_until(disk, segments, bad.position)?.0
-        } else {
-            walk
-        };
+        let bad = damaged.unwrap_or(Bad { position: walked_end, end });
+        let walk = if damaged.is_some() { walk_until(disk, segments, bad.position)?.0 } else { walk };
         let tip = walk.whole_until();
-        let mut remains_end = if bad.end.is_remains() {
-            bad.position + RECORD_HEADER_BYTES as u64
-        } else {
-            tip
-        };
+        let mut remains_end = if bad.end.is_remains() { bad.position + RECORD_HEADER_BYTES as u64 } else { tip };
         if tip < walked_end {
             remains_end = remains_end.max(walked_end);
         }
@@ -100,9 +89,7 @@ impl Plan {
         Ok(Plan {
             tip,
             epoch: walk.epoch.unwrap_or(0),
-            watermark: walk
-                .watermark
-                .max(segments.geometry.start(segments.first())),
+            watermark: walk.watermark.max(segments.geometry.start(segments.first())),
             last: walk.last,
             batches: walk.batches,
             remains_end,
@@ -143,34 +130,24 @@ impl Plan {
         let from = geometry.segment(self.watermark.min(self.tip));
         for number in segments.numbers.range(from..).copied() {
             let file = open_segment(disk, number)?;
-            let failure =
-                |action, source| Error::io(action, &disk.path(&segment_name(number)), source);
+            let failure = |action, source| Error::io(action, &disk.path(&segment_name(number)), source);
             for (_, from, to) in cut.iter().filter(|(piece, ..)| *piece == number) {
                 zero_at(&*file, *from, *to).map_err(|source| failure("zero", source))?;
             }
             for (_, from, to) in unproven.iter().filter(|(piece, ..)| *piece == number) {
                 rewrite(&*file, *from, *to).map_err(|source| failure("rewrite", source))?;
             }
-            let header = SegmentHeader {
-                number,
-                segment_bytes: geometry.segment_bytes,
-            };
-            write_all_at(&*file, &header.encode(), 0)
-                .map_err(|source| failure("rewrite", source))?;
+            let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes };
+            write_all_at(&*file, &header.encode(), 0).map_err(|source| failure("rewrite", source))?;
             file.sync_data().map_err(|source| failure("sync", source))?;
         }
-        disk.sync_dir()
-            .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+        disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
         Ok(unproven.iter().map(|(_, from, to)| to - from).sum())
     }
 }
 
 /// Walks to the end, or to `limit` when that comes first.
-fn walk_until<'a>(
-    disk: &'a dyn Disk,
-    segments: &'a Segments,
-    limit: u64,
-) -> Result<(Walk<'a>, End), Error> {
+fn walk_until<'a>(disk: &'a dyn Disk, segments: &'a Segments, limit: u64) -> Result<(Walk<'a>, End), Error> {
     let mut walk = Walk::new(disk, segments, false);
     while walk.at < limit {
         if let Err(end) = walk.step()? {
@@ -182,20 +159,12 @@ fn walk_until<'a>(
 
 /// The first record with a damaged tail behind the watermark. Tails before it are proven to have been
 /// durable, so their damage never cuts a log: who fetches them is told.
-fn damaged_tail(
-    disk: &dyn Disk,
-    segments: &Segments,
-    watermark: u64,
-    end: u64,
-) -> Result<Option<Bad>, Error> {
+fn damaged_tail(disk: &dyn Disk, segments: &Segments, watermark: u64, end: u64) -> Result<Option<Bad>, Error> {
     let mut walk = Walk::new(disk, segments, true);
     walk.skip_tails_until(watermark);
     while walk.at < end {
         if let Err(end) = walk.step()? {
-            return Ok(Some(Bad {
-                position: walk.at,
-                end,
-            }));
+            return Ok(Some(Bad { position: walk.at, end }));
         }
     }
     Ok(None)
@@ -206,16 +175,9 @@ pub(crate) fn pieces(segments: &Segments, from: u64, to: u64) -> Vec<(u64, u64, 
     let geometry = segments.geometry;
     let mut pieces = Vec::new();
     for number in segments.numbers.range(geometry.segment(from)..).copied() {
-        let (start, end) = (
-            from.max(geometry.start(number)),
-            to.min(geometry.base(number + 1)),
-        );
+        let (start, end) = (from.max(geometry.start(number)), to.min(geometry.base(number + 1)));
         if start < end {
-            pieces.push((
-                number,
-                start - geometry.base(number),
-                end - geometry.base(number),
-            ));
+            pieces.push((number, start - geometry.base(number), end - geometry.base(number)));
         }
     }
     pieces
@@ -225,9 +187,7 @@ fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> std::io::Result<()> {
     let mut bytes = vec![0; 1 << 20];
     let mut at = from;
     while at < to {
-        let count = usize::try_from(to - at)
-            .unwrap_or(usize::MAX)
-            .min(bytes.len());
+        let count = usize::try_from(to - at).unwrap_or(usize::MAX).min(bytes.len());
         read_exact_at(file, &mut bytes[..count], at)?;
         write_all_at(file, &bytes[..count], at)?;
         at += count as u64;
@@ -239,9 +199,6 @@ fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> std::io::Result<()> {
 /// that no bytes written before can pretend it.
 pub(crate) fn epoch_after(epoch: u64, disk: &dyn Disk) -> u64 {
     let count = (epoch >> 32) + 1;
-    assert!(
-        count < 1 << 32,
-        "a log is opened fewer than four billion times"
-    );
+    assert!(count < 1 << 32, "a log is opened fewer than four billion times");
     count << 32 | (disk.entropy() & 0xffff_ffff)
 }

@@ -82,13 +82,8 @@ impl Segments {
     }
 
     /// As [`Segments::find`], but stops before the first segment that breaks the log.
-    pub(crate) fn find_with_faults(
-        disk: &dyn Disk,
-        segment_bytes: u64,
-    ) -> Result<(Segments, Option<Broken>), Error> {
-        let names = disk
-            .list()
-            .map_err(|source| Error::io("list", &disk.path(""), source))?;
+    pub(crate) fn find_with_faults(disk: &dyn Disk, segment_bytes: u64) -> Result<(Segments, Option<Broken>), Error> {
+        let names = disk.list().map_err(|source| Error::io("list", &disk.path(""), source))?;
         let mut found = BTreeMap::new();
         let mut free = Vec::new();
         let mut size = None;
@@ -111,20 +106,9 @@ impl Segments {
             found.insert(number, segment);
         }
         let size = size.or(found.first_key_value().map(|(_, first)| first.length));
-        let size = size
-            .filter(|size| Geometry::is_valid(*size))
-            .unwrap_or(segment_bytes);
+        let size = size.filter(|size| Geometry::is_valid(*size)).unwrap_or(segment_bytes);
         let (numbers, broken) = Segments::contiguous(found, size);
-        Ok((
-            Segments {
-                geometry: Geometry {
-                    segment_bytes: size,
-                },
-                numbers,
-                free,
-            },
-            broken,
-        ))
+        Ok((Segments { geometry: Geometry { segment_bytes: size }, numbers, free }, broken))
     }
 
     /// The segments from the first one on, up to one that breaks the log.
@@ -135,9 +119,7 @@ impl Segments {
             let what = match found.header {
                 _ if expected != number => "segment file is missing",
                 None => "segment header is damaged",
-                Some(header) if header.segment_bytes != size => {
-                    "segment has another size than the first"
-                }
+                Some(header) if header.segment_bytes != size => "segment has another size than the first",
                 Some(_) if found.length != size => "segment file has the wrong length",
                 Some(_) => {
                     numbers.insert(number);
@@ -145,14 +127,7 @@ impl Segments {
                 }
             };
             let is_header = expected == number && found.header.is_none();
-            return (
-                numbers,
-                Some(Broken {
-                    number: expected,
-                    what,
-                    is_header,
-                }),
-            );
+            return (numbers, Some(Broken { number: expected, what, is_header }));
         }
         (numbers, None)
     }
@@ -168,10 +143,8 @@ impl Segments {
             let Some(name) = names.into_iter().find(|name| !self.free.contains(name)) else {
                 continue;
             };
-            disk.rename(&stray, &name)
-                .map_err(|source| Error::io("rename", &disk.path(&stray), source))?;
-            disk.sync_dir()
-                .map_err(|source| Error::io("sync", &disk.path(""), source))?;
+            disk.rename(&stray, &name).map_err(|source| Error::io("rename", &disk.path(&stray), source))?;
+            disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
             self.free[index] = name;
         }
         Ok(())
@@ -186,8 +159,7 @@ impl Segments {
 /// Opens the file of a segment.
 pub(crate) fn open_segment(disk: &dyn Disk, number: u64) -> Result<Arc<dyn DiskFile>, Error> {
     let name = segment_name(number);
-    disk.open(&name)
-        .map_err(|source| Error::io("open", &disk.path(&name), source))
+    disk.open(&name).map_err(|source| Error::io("open", &disk.path(&name), source))
 }
 
 /// A file with the name of a segment.
@@ -199,33 +171,16 @@ struct Found {
 
 fn read_header(disk: &dyn Disk, name: &str) -> Result<Found, Error> {
     let path = disk.path(name);
-    let file = disk
-        .open(name)
-        .map_err(|source| Error::io("open", &path, source))?;
-    let length = file
-        .size()
-        .map_err(|source| Error::io("measure", &path, source))?;
+    let file = disk.open(name).map_err(|source| Error::io("open", &path, source))?;
+    let length = file.size().map_err(|source| Error::io("measure", &path, source))?;
     if length < SEGMENT_HEADER_BYTES {
-        return Ok(Found {
-            length,
-            header: None,
-        });
+        return Ok(Found { length, header: None });
     }
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     read_exact_at(&*file, &mut bytes, 0).map_err(|source| Error::io("read", &path, source))?;
     match SegmentHeader::decode(&bytes) {
-        Ok(header) => Ok(Found {
-            length,
-            header: Some(header),
-        }),
-        Err(SegmentFault::Damaged) => Ok(Found {
-            length,
-            header: None,
-        }),
-        Err(SegmentFault::Newer(found)) => Err(Error::NewerFormat {
-            path,
-            found,
-            known: FORMAT,
-        }),
+        Ok(header) => Ok(Found { length, header: Some(header) }),
+        Err(SegmentFault::Damaged) => Ok(Found { length, header: None }),
+        Err(SegmentFault::Newer(found)) => Err(Error::NewerFormat { path, found, known: FORMAT }),
     }
 }

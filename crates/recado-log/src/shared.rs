@@ -120,15 +120,7 @@ impl Shared {
     ) -> Shared {
         let first = numbers.first().copied().unwrap_or(0);
         let next = numbers.last().map_or(0, |last| last + 1);
-        let closed = |number| {
-            (
-                number,
-                Segment {
-                    file: None,
-                    used: 0,
-                },
-            )
-        };
+        let closed = |number| (number, Segment { file: None, used: 0 });
         let segments = numbers.into_iter().map(closed).collect();
         Shared {
             disk,
@@ -138,11 +130,7 @@ impl Shared {
             intake: Mutex::default(),
             work: Condvar::new(),
             progress: Mutex::new(progress),
-            table: Mutex::new(Table {
-                segments,
-                first,
-                ..Table::default()
-            }),
+            table: Mutex::new(Table { segments, first, ..Table::default() }),
             chores: Mutex::default(),
             chore: Condvar::new(),
             tip: AtomicU64::new(geometry.seat(progress.written_end)),
@@ -170,9 +158,7 @@ impl Shared {
 
     pub(crate) fn alive(&self) -> Result<(), Error> {
         match self.poison.get() {
-            Some(reason) => Err(Error::Poisoned {
-                reason: Arc::clone(reason),
-            }),
+            Some(reason) => Err(Error::Poisoned { reason: Arc::clone(reason) }),
             None => Ok(()),
         }
     }
@@ -188,10 +174,7 @@ impl Shared {
         let intake = lock(&self.intake);
         match timeout {
             None => drop(self.work.wait_while(intake, |intake| intake.is_idle())),
-            Some(timeout) => drop(
-                self.work
-                    .wait_timeout_while(intake, timeout, |intake| intake.is_idle()),
-            ),
+            Some(timeout) => drop(self.work.wait_timeout_while(intake, timeout, |intake| intake.is_idle())),
         }
     }
 
@@ -215,15 +198,9 @@ impl Shared {
         let chores = lock(&self.chores);
         let rest = |chores: &mut Chores| !chores.due && !chores.stopping;
         let mut chores = match timeout {
-            None => self
-                .chore
-                .wait_while(chores, rest)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => self.chore.wait_while(chores, rest).unwrap_or_else(PoisonError::into_inner),
             Some(timeout) => {
-                self.chore
-                    .wait_timeout_while(chores, timeout, rest)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                self.chore.wait_timeout_while(chores, timeout, rest).unwrap_or_else(PoisonError::into_inner).0
             }
         };
         chores.due = false;
@@ -241,30 +218,18 @@ impl Shared {
 
     /// Number of the next segment to prepare.
     pub(crate) fn next_segment(&self) -> u64 {
-        self.geometry
-            .segment(self.prepared_end.load(Ordering::Acquire))
+        self.geometry.segment(self.prepared_end.load(Ordering::Acquire))
     }
 
     pub(crate) fn add_prepared(&self, number: u64, file: Arc<dyn DiskFile>) {
-        assert_eq!(
-            number,
-            self.next_segment(),
-            "segments are prepared in order"
-        );
+        assert_eq!(number, self.next_segment(), "segments are prepared in order");
         let mut table = lock(&self.table);
         table.clock += 1;
         let used = table.clock;
-        table.segments.insert(
-            number,
-            Segment {
-                file: Some(file),
-                used,
-            },
-        );
+        table.segments.insert(number, Segment { file: Some(file), used });
         table.close_oldest();
         drop(table);
-        self.prepared_end
-            .store(self.geometry.base(number + 1), Ordering::Release);
+        self.prepared_end.store(self.geometry.base(number + 1), Ordering::Release);
         self.wake();
     }
 
@@ -340,9 +305,7 @@ impl Shared {
     pub(crate) fn trim(&self, below: u64) -> bool {
         let progress = self.progress();
         // The last record stays: it carries the epoch.
-        let first = self
-            .geometry
-            .segment(below.min(progress.committed_end.saturating_sub(1)));
+        let first = self.geometry.segment(below.min(progress.committed_end.saturating_sub(1)));
         let mut table = lock(&self.table);
         if first > table.first {
             table.first = first;
@@ -362,10 +325,7 @@ impl Shared {
     /// Takes the oldest segment out of the log by giving its file another name.
     pub(crate) fn free(&self, number: u64, name: &str) -> std::io::Result<()> {
         let mut table = lock(&self.table);
-        assert!(
-            number < table.kept_from(),
-            "what is trimmed can no longer be pinned"
-        );
+        assert!(number < table.kept_from(), "what is trimmed can no longer be pinned");
         self.disk.rename(&segment_name(number), name)?;
         table.segments.remove(&number);
         Ok(())
@@ -376,9 +336,7 @@ impl Shared {
         let number = self.geometry.segment(position);
         let mut table = lock(&self.table);
         if number < table.kept_from() {
-            return Err(Error::Trimmed {
-                first: Position(self.geometry.start(table.first)),
-            });
+            return Err(Error::Trimmed { first: Position(self.geometry.start(table.first)) });
         }
         *table.pins.entry(number).or_default() += 1;
         Ok(number)
@@ -401,24 +359,16 @@ impl Shared {
 
 impl Table {
     fn kept_from(&self) -> u64 {
-        let pinned = self
-            .pins
-            .first_key_value()
-            .map_or(self.first, |(number, _)| *number);
+        let pinned = self.pins.first_key_value().map_or(self.first, |(number, _)| *number);
         self.first.min(pinned)
     }
 
     fn close_oldest(&mut self) {
-        let open = self
-            .segments
-            .iter()
-            .filter(|(_, segment)| segment.file.is_some());
+        let open = self.segments.iter().filter(|(_, segment)| segment.file.is_some());
         if open.clone().count() <= OPEN_FILES_MAX {
             return;
         }
-        let oldest = open
-            .min_by_key(|(_, segment)| segment.used)
-            .map(|(number, _)| *number);
+        let oldest = open.min_by_key(|(_, segment)| segment.used).map(|(number, _)| *number);
         if let Some(segment) = oldest.and_then(|number| self.segments.get_mut(&number)) {
             segment.file = None;
         }

@@ -71,23 +71,15 @@ struct State {
 impl SimDisk {
     /// An empty disk.
     pub fn new(seed: u64) -> SimDisk {
-        let state = State {
-            random: seed ^ 0x9e37_79b9_7f4a_7c15,
-            ..State::default()
-        };
-        SimDisk {
-            state: Arc::new(Mutex::new(state)),
-        }
+        let state = State { random: seed ^ 0x9e37_79b9_7f4a_7c15, ..State::default() };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
     /// The disk as a process sees it that lives until the next [`SimDisk::kill`] or
     /// [`SimDisk::lose_power`].
     pub fn disk(&self) -> Arc<dyn Disk> {
         let process = self.state().process;
-        Arc::new(Handle {
-            state: Arc::clone(&self.state),
-            process,
-        })
+        Arc::new(Handle { state: Arc::clone(&self.state), process })
     }
 
     /// The process dies; what it wrote stays.
@@ -154,11 +146,7 @@ impl SimDisk {
     /// The bytes of a file as a read shows them; empty when there is none.
     pub fn contents(&self, name: &str) -> Vec<u8> {
         let state = self.state();
-        state
-            .names
-            .get(name)
-            .map(|inode| state.inodes[inode].now.clone())
-            .unwrap_or_default()
+        state.names.get(name).map(|inode| state.inodes[inode].now.clone()).unwrap_or_default()
     }
 
     /// Puts a file there, durably.
@@ -166,14 +154,7 @@ impl SimDisk {
         let mut state = self.state();
         let inode = state.next_inode;
         state.next_inode += 1;
-        state.inodes.insert(
-            inode,
-            Inode {
-                durable: bytes.clone(),
-                now: bytes,
-                unsynced: Vec::new(),
-            },
-        );
+        state.inodes.insert(inode, Inode { durable: bytes.clone(), now: bytes, unsynced: Vec::new() });
         state.names.insert(name.into(), inode);
         state.durable_names.insert(name.into(), inode);
     }
@@ -195,11 +176,7 @@ impl SimDisk {
                 durable: inode.durable.clone(),
                 unsynced: inode.unsynced.clone(),
             };
-            to.inodes = from
-                .inodes
-                .iter()
-                .map(|(number, inode)| (*number, clone(inode)))
-                .collect();
+            to.inodes = from.inodes.iter().map(|(number, inode)| (*number, clone(inode))).collect();
             to.next_inode = from.next_inode;
             to.names = from.names.clone();
             to.durable_names = from.durable_names.clone();
@@ -222,12 +199,9 @@ impl Inode {
             }
             let mut at = offset;
             while at < end.min(self.durable.len()) {
-                let sector_end = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES)
-                    .min(end)
-                    .min(self.durable.len());
+                let sector_end = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end).min(self.durable.len());
                 if coin(random) {
-                    self.durable[at..sector_end]
-                        .copy_from_slice(&bytes[at - offset..sector_end - offset]);
+                    self.durable[at..sector_end].copy_from_slice(&bytes[at - offset..sector_end - offset]);
                 }
                 at = sector_end;
             }
@@ -264,10 +238,7 @@ impl Inode {
 
 impl State {
     fn used(&self) -> usize {
-        self.names
-            .values()
-            .map(|inode| self.inodes[inode].now.len())
-            .sum()
+        self.names.values().map(|inode| self.inodes[inode].now.len()).sum()
     }
 
     fn check_process(&self, process: u64) -> io::Result<()> {
@@ -363,11 +334,7 @@ impl Handle {
     }
 
     fn file(&self, inode: u64) -> Arc<dyn DiskFile> {
-        Arc::new(SimFile {
-            state: Arc::clone(&self.state),
-            process: self.process,
-            inode,
-        })
+        Arc::new(SimFile { state: Arc::clone(&self.state), process: self.process, inode })
     }
 }
 
@@ -381,11 +348,7 @@ impl Disk for Handle {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let state = self.state();
         state.check_process(self.process)?;
-        let inode = state
-            .names
-            .get(name)
-            .copied()
-            .ok_or(io::ErrorKind::NotFound)?;
+        let inode = state.names.get(name).copied().ok_or(io::ErrorKind::NotFound)?;
         Ok(self.file(inode))
     }
 
@@ -430,11 +393,7 @@ impl Disk for Handle {
         if !state.locks.insert(name.into()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Lock {
-            state: Arc::clone(&self.state),
-            process: self.process,
-            name: name.into(),
-        }))
+        Ok(Box::new(Lock { state: Arc::clone(&self.state), process: self.process, name: name.into() }))
     }
 
     fn entropy(&self) -> u64 {
@@ -477,9 +436,7 @@ impl SimFile {
 
 impl State {
     fn inode(&mut self, inode: u64) -> io::Result<&mut Inode> {
-        self.inodes
-            .get_mut(&inode)
-            .ok_or(io::ErrorKind::NotFound.into())
+        self.inodes.get_mut(&inode).ok_or(io::ErrorKind::NotFound.into())
     }
 }
 
@@ -502,11 +459,7 @@ impl DiskFile for SimFile {
         let fault = state.begin(self.process)?;
         let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let growth = (offset + bytes.len()).saturating_sub(state.inode(self.inode)?.now.len());
-        if growth > 0
-            && state
-                .capacity_bytes
-                .is_some_and(|capacity| state.used() + growth > capacity)
-        {
+        if growth > 0 && state.capacity_bytes.is_some_and(|capacity| state.used() + growth > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let count = match fault {

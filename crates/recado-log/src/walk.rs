@@ -63,14 +63,7 @@ pub(crate) struct Window<'a> {
 
 impl<'a> Window<'a> {
     pub(crate) fn new(disk: &'a dyn Disk, segments: &'a Segments) -> Window<'a> {
-        Window {
-            disk,
-            geometry: segments.geometry,
-            segments,
-            file: None,
-            start: 0,
-            bytes: Vec::new(),
-        }
+        Window { disk, geometry: segments.geometry, segments, file: None, start: 0, bytes: Vec::new() }
     }
 
     fn file(&mut self, number: u64) -> Result<Option<Arc<dyn DiskFile>>, Error> {
@@ -98,18 +91,11 @@ impl<'a> Window<'a> {
             let segment_end = self.geometry.base(number + 1);
             assert!(end <= segment_end, "a record stays within its segment");
             let ahead = (segment_end - position).min(count.max(WINDOW_BYTES) as u64);
-            self.bytes
-                .resize(usize::try_from(ahead).unwrap_or(count), 0);
+            self.bytes.resize(usize::try_from(ahead).unwrap_or(count), 0);
             self.start = position;
-            if let Err(source) =
-                read_exact_at(&*file, &mut self.bytes, self.geometry.offset(position))
-            {
+            if let Err(source) = read_exact_at(&*file, &mut self.bytes, self.geometry.offset(position)) {
                 self.bytes.clear();
-                return Err(Error::io(
-                    "read",
-                    &self.disk.path(&segment_name(number)),
-                    source,
-                ));
+                return Err(Error::io("read", &self.disk.path(&segment_name(number)), source));
             }
         }
         let from = usize::try_from(position - self.start).unwrap_or(usize::MAX);
@@ -184,9 +170,7 @@ impl<'a> Walk<'a> {
         if !self.proves(header.head_at(), header.head_bytes, header.head_crc)? {
             return Ok(Err(End::Head));
         }
-        if self.at >= self.tails_from
-            && !self.proves(header.tail_at(), header.tail_bytes, header.tail_crc)?
-        {
+        if self.at >= self.tails_from && !self.proves(header.tail_at(), header.tail_bytes, header.tail_crc)? {
             return Ok(Err(End::Tail));
         }
         self.take(&header);
@@ -199,10 +183,7 @@ impl<'a> Walk<'a> {
             return Some(End::Header);
         }
         if header.kind == Kind::Fence {
-            return self
-                .epoch
-                .filter(|epoch| *epoch != header.link || header.epoch <= *epoch)
-                .map(|_| End::Stale);
+            return self.epoch.filter(|epoch| *epoch != header.link || header.epoch <= *epoch).map(|_| End::Stale);
         }
         if self.epoch.is_some_and(|epoch| epoch != header.epoch) {
             return Some(End::Stale);
@@ -210,9 +191,7 @@ impl<'a> Walk<'a> {
         let follows = match (&self.open, header.kind) {
             (None, Kind::Data) => header.part == 0 || self.is_before_first_batch(),
             (Some(open), Kind::Data) => {
-                header.link == open.link
-                    && header.parts == open.parts
-                    && header.part == open.part + 1
+                header.link == open.link && header.parts == open.parts && header.part == open.part + 1
             }
             (open, _) => open.is_none(),
         };
@@ -271,14 +250,10 @@ pub(crate) fn search(disk: &dyn Disk, segments: &Segments, from: u64) -> Result<
     let mut behind = Behind::default();
     let mut window = Window::new(disk, segments);
     for number in segments.numbers.range(geometry.segment(from)..).copied() {
-        let mut at = from
-            .max(geometry.base(number) + SEGMENT_HEADER_BYTES)
-            .next_multiple_of(ALIGN);
+        let mut at = from.max(geometry.base(number) + SEGMENT_HEADER_BYTES).next_multiple_of(ALIGN);
         let end = geometry.base(number + 1);
         while at + RECORD_HEADER_BYTES as u64 <= end {
-            let count = usize::try_from(end - at)
-                .unwrap_or(usize::MAX)
-                .min(WINDOW_BYTES);
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES);
             let Some(bytes) = window.get(at, count)? else {
                 break;
             };

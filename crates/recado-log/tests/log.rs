@@ -7,6 +7,8 @@
 mod backup;
 #[path = "log/basic.rs"]
 mod basic;
+#[path = "log/chaos.rs"]
+mod chaos;
 #[path = "log/corruption.rs"]
 mod corruption;
 #[path = "log/faults.rs"]

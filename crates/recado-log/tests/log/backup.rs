@@ -27,20 +27,14 @@ fn a_backup_holds_what_was_committed_when_it_began() {
 
     target.lose_power();
     let report = check(&*target.disk()).unwrap();
-    assert_eq!(
-        (report.verdict, report.batches),
-        (Verdict::Whole, backup.batches)
-    );
+    assert_eq!((report.verdict, report.batches), (Verdict::Whole, backup.batches));
     let mut copy = World::on(&target);
     assert_eq!(copy.entries(), expected);
     assert_eq!(copy.recovery.cut, None);
     assert!(copy.recovery.epoch > world.recovery.epoch);
     let last = &expected.last().unwrap();
     let reader = copy.log.reader();
-    assert_eq!(
-        reader.get(place(last.position, 5, 50)).unwrap(),
-        last.batch.tail[5..55]
-    );
+    assert_eq!(reader.get(place(last.position, 5, 50)).unwrap(), last.batch.tail[5..55]);
     copy.put(numbered(99, 7_000));
     assert_eq!(World::on(&copy.close()).entries().len(), expected.len() + 1);
 }

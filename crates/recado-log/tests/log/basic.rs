@@ -67,36 +67,24 @@ fn places_are_fetched_across_parts_and_segments() {
         place(world.log.next(), 0, 1),
         place(Position(position.0 + 4), 0, 1),
     ] {
-        assert!(
-            matches!(reader.get(wrong), Err(Error::NoSuchPlace { .. })),
-            "{wrong:?}"
-        );
+        assert!(matches!(reader.get(wrong), Err(Error::NoSuchPlace { .. })), "{wrong:?}");
     }
 }
 
 #[test]
 fn a_read_may_start_anywhere() {
     let mut world = World::new();
-    let positions: Vec<Position> = (0..5)
-        .map(|number| world.put(numbered(number, 30_000)))
-        .collect();
+    let positions: Vec<Position> = (0..5).map(|number| world.put(numbered(number, 30_000))).collect();
     let reader = world.log.reader();
     let mut expected = 0;
     for from in 0..world.log.next().0 {
         if expected < positions.len() && from > positions[expected].0 {
             expected += 1;
         }
-        if from % 499 > 8
-            && positions
-                .iter()
-                .all(|position| from.abs_diff(position.0) > 80)
-        {
+        if from % 499 > 8 && positions.iter().all(|position| from.abs_diff(position.0) > 80) {
             continue;
         }
-        let got = reader
-            .read(Position(from), false)
-            .unwrap()
-            .map(|entry| entry.position);
+        let got = reader.read(Position(from), false).unwrap().map(|entry| entry.position);
         assert_eq!(got, positions.get(expected).copied(), "from {from}");
     }
 }
@@ -121,10 +109,7 @@ fn a_batch_has_a_limit() {
     let sent = batch(&[], &full);
     world.put(sent.clone());
     assert_eq!(world.batches(), [sent]);
-    let error = world
-        .log
-        .submit(batch(b"1", &full), Urgency::Now)
-        .unwrap_err();
+    let error = world.log.submit(batch(b"1", &full), Urgency::Now).unwrap_err();
     assert!(matches!(error, Error::TooLarge { actual, .. } if actual == limit + 1));
     assert_eq!(world.batches().len(), 1);
 }
@@ -146,24 +131,15 @@ fn an_idle_second_moves_the_watermark_past_the_last_batch() {
     world.pass(999);
     let next = world.log.next();
     let (file, at) = file_of(next);
-    assert_eq!(
-        world.sim.contents(&file)[at..at + RECORD_HEADER],
-        [0; RECORD_HEADER]
-    );
+    assert_eq!(world.sim.contents(&file)[at..at + RECORD_HEADER], [0; RECORD_HEADER]);
     world.pass(1);
-    assert_ne!(
-        world.sim.contents(&file)[at..at + RECORD_HEADER],
-        [0; RECORD_HEADER]
-    );
+    assert_ne!(world.sim.contents(&file)[at..at + RECORD_HEADER], [0; RECORD_HEADER]);
     assert_eq!(world.log.next(), next, "the promised position stays");
     assert_eq!(world.put(numbered(1, 10)), next);
     assert_eq!(world.batches(), [numbered(0, 1_000), numbered(1, 10)]);
 
     world.pass(1_000);
     let world = World::on(&world.lose_power());
-    assert!(
-        world.recovery.rewritten_bytes <= RECORD_HEADER as u64,
-        "only the watermark itself"
-    );
+    assert!(world.recovery.rewritten_bytes <= RECORD_HEADER as u64, "only the watermark itself");
     assert_eq!(world.entries()[0].position, position);
 }

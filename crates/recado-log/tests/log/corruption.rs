@@ -8,9 +8,7 @@ use crate::world::*;
 /// Three batches, each committed on its own; the answer has their positions and the next one.
 fn three(tail_bytes: usize) -> (SimDisk, Vec<Position>) {
     let mut world = World::new();
-    let mut positions: Vec<Position> = (0..3)
-        .map(|number| world.put(numbered(number, tail_bytes)))
-        .collect();
+    let mut positions: Vec<Position> = (0..3).map(|number| world.put(numbered(number, tail_bytes))).collect();
     positions.push(world.log.next());
     (world.kill(), positions)
 }
@@ -51,15 +49,8 @@ fn a_flipped_byte_that_a_later_watermark_proves_is_corruption() {
         let sim = sim.copy(1);
         flip(&sim, &file, at, 0x10);
         let before = sim.contents(&file);
-        let Err(error) = World::open(&sim, &options()) else {
-            panic!("byte {at} was let pass")
-        };
-        let Error::Corrupt {
-            offset, position, ..
-        } = &error
-        else {
-            panic!("byte {at}: {error}")
-        };
+        let Err(error) = World::open(&sim, &options()) else { panic!("byte {at} was let pass") };
+        let Error::Corrupt { offset, position, .. } = &error else { panic!("byte {at}: {error}") };
         assert_eq!((*offset as usize, *position), (start, positions[0]));
         assert!(error.to_string().contains("recado log repair"), "{error}");
         assert_eq!(sim.contents(&file), before, "nothing is touched");
@@ -81,17 +72,9 @@ fn a_flipped_tail_before_the_watermark_is_told_to_who_reads_it() {
         let reader = world.log.reader();
         let is_corrupt = |error| matches!(error, Error::Corrupt { .. });
         assert!(is_corrupt(reader.read(positions[0], true).unwrap_err()));
-        assert!(is_corrupt(
-            reader.get(place(positions[0], 0, 1)).unwrap_err()
-        ));
-        assert_eq!(
-            reader.read(positions[0], false).unwrap().unwrap().position,
-            positions[0]
-        );
-        assert_eq!(
-            reader.read(positions[1], true).unwrap().unwrap().batch,
-            numbered(1, 90)
-        );
+        assert!(is_corrupt(reader.get(place(positions[0], 0, 1)).unwrap_err()));
+        assert_eq!(reader.read(positions[0], false).unwrap().unwrap().position, positions[0]);
+        assert_eq!(reader.read(positions[1], true).unwrap().unwrap().batch, numbered(1, 90));
     }
 }
 
@@ -103,13 +86,8 @@ fn a_flipped_byte_that_nothing_proves_is_a_torn_tail() {
         let sim = sim.copy(1);
         flip(&sim, &file, at, 0x80);
         let world = World::on(&sim);
-        assert_eq!(
-            world.batches(),
-            [numbered(0, 90), numbered(1, 90)],
-            "byte {at}"
-        );
-        let is_unrecognisable =
-            (start..start + 4).contains(&at) || (start + 8..start + 16).contains(&at);
+        assert_eq!(world.batches(), [numbered(0, 90), numbered(1, 90)], "byte {at}");
+        let is_unrecognisable = (start..start + 4).contains(&at) || (start + 8..start + 16).contains(&at);
         assert_eq!(world.recovery.cut.is_none(), is_unrecognisable, "byte {at}");
     }
 }
@@ -123,9 +101,7 @@ fn the_watermark_of_a_clean_close_proves_the_last_batch() {
     for at in start..start + RECORD_HEADER + 8 + 30 {
         let sim = sim.copy(1);
         flip(&sim, &file, at, 0x04);
-        let Err(Error::Corrupt { .. }) = World::open(&sim, &options()) else {
-            panic!("byte {at} was let pass")
-        };
+        let Err(Error::Corrupt { .. }) = World::open(&sim, &options()) else { panic!("byte {at} was let pass") };
     }
 }
 
@@ -139,9 +115,7 @@ fn the_proof_may_stand_in_a_later_segment() {
     let sim = world.kill();
     let (file, at) = file_of(second);
     flip(&sim, &file, at + 20, 1);
-    let Err(Error::Corrupt { position, .. }) = World::open(&sim, &options()) else {
-        panic!()
-    };
+    let Err(Error::Corrupt { position, .. }) = World::open(&sim, &options()) else { panic!() };
     assert_eq!(position, second);
 }
 
@@ -152,9 +126,7 @@ fn zeros_where_a_durable_record_was_are_corruption() {
     let mut bytes = sim.contents(&file);
     bytes[start..start + 1_024].fill(0);
     sim.put(&file, bytes);
-    let Err(Error::Corrupt { offset, .. }) = World::open(&sim, &options()) else {
-        panic!()
-    };
+    let Err(Error::Corrupt { offset, .. }) = World::open(&sim, &options()) else { panic!() };
     assert_eq!(offset as usize, start);
 }
 
@@ -165,10 +137,7 @@ fn a_flipped_segment_header_is_corruption() {
         for at in (0..SEGMENT_HEADER).step_by(5) {
             let sim = sim.copy(1);
             flip(&sim, &name, at, 2);
-            let Err(Error::Corrupt {
-                offset: 0, file, ..
-            }) = World::open(&sim, &options())
-            else {
+            let Err(Error::Corrupt { offset: 0, file, .. }) = World::open(&sim, &options()) else {
                 panic!("byte {at} of {name} was let pass")
             };
             assert!(file.ends_with(&name));
@@ -186,9 +155,7 @@ fn a_missing_segment_is_corruption() {
     for name in &segment_files(&sim)[1..4] {
         let sim = sim.copy(1);
         sim.delete(name);
-        let Err(Error::Corrupt { what, .. }) = World::open(&sim, &options()) else {
-            panic!("{name}")
-        };
+        let Err(Error::Corrupt { what, .. }) = World::open(&sim, &options()) else { panic!("{name}") };
         assert_eq!(what, "segment file is missing");
     }
 }
@@ -205,16 +172,10 @@ fn parts_without_the_last_one_count_for_nothing() {
     sim.put(&next_file, bytes);
     let mut world = World::on(&sim);
     assert_eq!(world.batches(), [numbered(0, 40_000)]);
-    assert_eq!(
-        world.recovery.cut.as_ref().unwrap().offset,
-        second.0 % SEGMENT
-    );
+    assert_eq!(world.recovery.cut.as_ref().unwrap().offset, second.0 % SEGMENT);
     world.put(numbered(2, 5));
     assert_eq!(world.batches(), [numbered(0, 40_000), numbered(2, 5)]);
-    assert_eq!(
-        World::on(&world.kill()).batches(),
-        [numbered(0, 40_000), numbered(2, 5)]
-    );
+    assert_eq!(World::on(&world.kill()).batches(), [numbered(0, 40_000), numbered(2, 5)]);
 }
 
 #[test]
@@ -244,12 +205,6 @@ fn payloads_that_look_like_records_are_not() {
 /// CRC32C, bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            if crc & 1 == 1 {
-                crc >> 1 ^ 0x82f6_3b78
-            } else {
-                crc >> 1
-            }
-        })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 })
     })
 }

@@ -39,11 +39,7 @@ fn a_flush_syncs_lazy_batches() {
     let operations = world.sim.operations();
     world.log.flush();
     world.settle();
-    assert_eq!(
-        world.sim.operations(),
-        operations,
-        "nothing is left to sync"
-    );
+    assert_eq!(world.sim.operations(), operations, "nothing is left to sync");
 }
 
 #[test]

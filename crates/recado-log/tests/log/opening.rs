@@ -8,24 +8,16 @@ use recado_log::{Disk, Error, FileLog, Log, Options, RealDisk, check};
 use crate::world::*;
 
 fn contents(sim: &SimDisk) -> Vec<(String, Vec<u8>)> {
-    sim.names()
-        .into_iter()
-        .map(|name| (name.clone(), sim.contents(&name)))
-        .collect()
+    sim.names().into_iter().map(|name| (name.clone(), sim.contents(&name))).collect()
 }
 
 #[test]
 fn one_process_has_the_directory() {
     let world = World::new();
     let before = contents(&world.sim);
-    let Err(Error::InUse { path }) = World::open(&world.sim, &options()) else {
-        panic!()
-    };
+    let Err(Error::InUse { path }) = World::open(&world.sim, &options()) else { panic!() };
     assert!(path.ends_with("LOCK"));
-    assert!(matches!(
-        check(&*world.sim.disk()),
-        Err(Error::InUse { .. })
-    ));
+    assert!(matches!(check(&*world.sim.disk()), Err(Error::InUse { .. })));
     assert_eq!(contents(&world.sim), before);
     World::on(&world.close());
 }
@@ -55,24 +47,9 @@ fn a_newer_format_is_refused() {
     bytes[508..512].copy_from_slice(&crc.to_le_bytes());
     sim.put(&name, bytes);
     let before = contents(&sim);
-    let Err(error) = World::open(&sim, &options()) else {
-        panic!()
-    };
-    assert!(
-        matches!(
-            error,
-            Error::NewerFormat {
-                found: 2,
-                known: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert!(matches!(
-        check(&*sim.disk()),
-        Err(Error::NewerFormat { .. })
-    ));
+    let Err(error) = World::open(&sim, &options()) else { panic!() };
+    assert!(matches!(error, Error::NewerFormat { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(check(&*sim.disk()), Err(Error::NewerFormat { .. })));
     assert_eq!(contents(&sim), before);
 }
 
@@ -83,9 +60,7 @@ fn a_read_only_directory_is_refused_but_can_be_checked() {
     let sim = world.close();
     sim.set_read_only(true);
     let before = contents(&sim);
-    let Err(error) = World::open(&sim, &options()) else {
-        panic!()
-    };
+    let Err(error) = World::open(&sim, &options()) else { panic!() };
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
     assert_eq!(check(&*sim.disk()).unwrap().batches, 1);
     assert_eq!(contents(&sim), before);
@@ -94,30 +69,12 @@ fn a_read_only_directory_is_refused_but_can_be_checked() {
 #[test]
 fn options_have_ranges() {
     for options in [
-        Options {
-            segment_bytes: 60 << 10,
-            ..options()
-        },
-        Options {
-            segment_bytes: (64 << 10) + 1,
-            ..options()
-        },
-        Options {
-            segment_bytes: 2 << 30,
-            ..options()
-        },
-        Options {
-            prepared_ahead: 2,
-            ..options()
-        },
-        Options {
-            window: 0,
-            ..options()
-        },
-        Options {
-            batch_bytes_max: 0,
-            ..options()
-        },
+        Options { segment_bytes: 60 << 10, ..options() },
+        Options { segment_bytes: (64 << 10) + 1, ..options() },
+        Options { segment_bytes: 2 << 30, ..options() },
+        Options { prepared_ahead: 2, ..options() },
+        Options { window: 0, ..options() },
+        Options { batch_bytes_max: 0, ..options() },
     ] {
         let refused = World::open(&SimDisk::new(1), &options).map(|_| ());
         assert!(matches!(refused, Err(Error::Options { .. })), "{options:?}");
@@ -129,14 +86,7 @@ fn a_log_keeps_the_segment_size_it_was_made_with() {
     let mut world = World::new();
     world.put(numbered(0, 100));
     let sim = world.close();
-    let world = World::open(
-        &sim,
-        &Options {
-            segment_bytes: 128 << 10,
-            ..options()
-        },
-    )
-    .unwrap();
+    let world = World::open(&sim, &Options { segment_bytes: 128 << 10, ..options() }).unwrap();
     assert_eq!(world.log.usage().unit_bytes, SEGMENT);
     assert_eq!(world.batches(), [numbered(0, 100)]);
 }
@@ -151,11 +101,7 @@ fn the_epoch_grows_at_every_open() {
         if round % 3 == 0 {
             world.put(numbered(round, 50));
         }
-        let sim = if round % 2 == 0 {
-            world.close()
-        } else {
-            world.lose_power()
-        };
+        let sim = if round % 2 == 0 { world.close() } else { world.lose_power() };
         world = World::on(&sim);
     }
 }
@@ -163,23 +109,13 @@ fn the_epoch_grows_at_every_open() {
 #[test]
 fn files_of_others_are_left_alone() {
     let sim = SimDisk::new(1);
-    for name in [
-        "notes.txt",
-        "x.log",
-        "00000000000000zz.log",
-        "0000000000000001.log.cut",
-    ] {
+    for name in ["notes.txt", "x.log", "00000000000000zz.log", "0000000000000001.log.cut"] {
         sim.put(name, b"mine".to_vec());
     }
     let mut world = World::on(&sim);
     world.put(numbered(0, 100));
     let sim = world.close();
-    for name in [
-        "notes.txt",
-        "x.log",
-        "00000000000000zz.log",
-        "0000000000000001.log.cut",
-    ] {
+    for name in ["notes.txt", "x.log", "00000000000000zz.log", "0000000000000001.log.cut"] {
         assert_eq!(sim.contents(name), b"mine");
     }
 }

@@ -7,9 +7,7 @@ use crate::world::*;
 
 fn filled(batches: u64) -> (SimDisk, Vec<Position>) {
     let mut world = World::new();
-    let positions = (0..batches)
-        .map(|number| world.put(numbered(number, 7_000)))
-        .collect();
+    let positions = (0..batches).map(|number| world.put(numbered(number, 7_000))).collect();
     (world.close(), positions)
 }
 
@@ -36,26 +34,14 @@ fn a_torn_tail_is_told_from_corruption() {
     let sim = world.kill();
     let (file, at) = file_of(last);
     flip(&sim, &file, at + 100, 1);
-    let Verdict::TornTail(damage) = check(&*sim.disk()).unwrap().verdict else {
-        panic!()
-    };
-    assert_eq!(
-        (damage.position, damage.what),
-        (last, "record head is damaged")
-    );
+    let Verdict::TornTail(damage) = check(&*sim.disk()).unwrap().verdict else { panic!() };
+    assert_eq!((damage.position, damage.what), (last, "record head is damaged"));
     flip(&sim, &file, at + 100, 1);
     let (file, at) = file_of(first);
     flip(&sim, &file, at + 50, 1);
-    let Verdict::Corrupt(damage) = check(&*sim.disk()).unwrap().verdict else {
-        panic!()
-    };
+    let Verdict::Corrupt(damage) = check(&*sim.disk()).unwrap().verdict else { panic!() };
     assert_eq!((damage.position, damage.offset as usize), (first, at));
-    assert!(
-        damage
-            .error()
-            .to_string()
-            .contains("record header is damaged")
-    );
+    assert!(damage.error().to_string().contains("record header is damaged"));
 }
 
 #[test]
@@ -77,19 +63,14 @@ fn a_repair_cuts_at_the_first_bad_batch_and_keeps_what_it_cut() {
     assert!(side.len() > 100);
 
     let mut world = World::on(&sim);
-    let expected: Vec<_> = (0..bad as u64)
-        .map(|number| numbered(number, 7_000))
-        .collect();
+    let expected: Vec<_> = (0..bad as u64).map(|number| numbered(number, 7_000)).collect();
     assert_eq!(world.batches(), expected);
     for number in 0..30 {
         world.put(numbered(number, 7_000));
     }
     let world = World::on(&world.lose_power());
     assert_eq!(world.batches().len(), bad + 30);
-    assert_eq!(
-        check(&*world.close().disk()).unwrap().verdict,
-        Verdict::Whole
-    );
+    assert_eq!(check(&*world.close().disk()).unwrap().verdict, Verdict::Whole);
 }
 
 #[test]
@@ -97,14 +78,9 @@ fn a_repair_after_a_missing_segment_keeps_the_later_ones() {
     let (sim, positions) = filled(30);
     let number = positions[15].0 / SEGMENT;
     let last = positions[29].0 / SEGMENT;
-    let later: Vec<Vec<u8>> = (number + 1..=last)
-        .map(|n| sim.contents(&format!("{n:016x}.log")))
-        .collect();
+    let later: Vec<Vec<u8>> = (number + 1..=last).map(|n| sim.contents(&format!("{n:016x}.log"))).collect();
     sim.delete(&format!("{number:016x}.log"));
-    assert!(matches!(
-        check(&*sim.disk()).unwrap().verdict,
-        Verdict::Corrupt(_)
-    ));
+    assert!(matches!(check(&*sim.disk()).unwrap().verdict, Verdict::Corrupt(_)));
     let repaired = repair(&*sim.disk()).unwrap();
     assert!(repaired.cut.is_some());
     for (n, bytes) in (number + 1..=last).zip(later) {
@@ -112,9 +88,7 @@ fn a_repair_after_a_missing_segment_keeps_the_later_ones() {
     }
     let world = World::on(&sim);
     assert!(world.recovery.batches > 5);
-    let expected: Vec<_> = (0..world.recovery.batches)
-        .map(|n| numbered(n, 7_000))
-        .collect();
+    let expected: Vec<_> = (0..world.recovery.batches).map(|n| numbered(n, 7_000)).collect();
     assert_eq!(world.batches(), expected);
 }
 
@@ -126,10 +100,7 @@ fn a_repair_writes_damaged_segment_headers_anew_and_loses_nothing() {
     }
     assert!(World::open(&sim, &options()).is_err());
     let repaired = repair(&*sim.disk()).unwrap();
-    assert_eq!(
-        repaired.headers_rewritten as usize,
-        segment_files(&sim).len()
-    );
+    assert_eq!(repaired.headers_rewritten as usize, segment_files(&sim).len());
     assert_eq!(repaired.cut, None);
     assert_eq!(World::on(&sim).batches().len(), 30);
 }

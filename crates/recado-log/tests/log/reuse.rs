@@ -17,10 +17,7 @@ fn reused(seed: u64) -> (World, u64) {
     }
     let (file, at) = file_of(world.log.next());
     let ahead = &world.sim.contents(&file)[at..at + 20_000];
-    assert!(
-        ahead.iter().any(|byte| *byte != 0),
-        "there are stale bytes ahead"
-    );
+    assert!(ahead.iter().any(|byte| *byte != 0), "there are stale bytes ahead");
     (world, number)
 }
 
@@ -36,7 +33,7 @@ fn stale_records_behind_the_tip_do_not_count() {
 
 #[test]
 fn stale_records_behind_a_cut_do_not_come_back() {
-    for seed in 0..60 {
+    for seed in seeds(25) {
         let (mut world, number) = reused(seed);
         let expected = world.batches();
         for more in 0..3 {

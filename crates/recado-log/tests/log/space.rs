@@ -55,12 +55,8 @@ fn room_is_exact() {
         }
         let room = world.log.room(Class::Copy) as usize;
         let before = (world.log.next(), world.sim.operations());
-        let refused = world
-            .log
-            .submit(batch(&[], &vec![1; room + 1]), Urgency::Now);
-        let Err(Error::Full { needed, room: left }) = refused else {
-            panic!("{refused:?}")
-        };
+        let refused = world.log.submit(batch(&[], &vec![1; room + 1]), Urgency::Now);
+        let Err(Error::Full { needed, room: left }) = refused else { panic!("{refused:?}") };
         assert_eq!((needed, left), (room as u64 + 1, room as u64));
         world.settle();
         assert_eq!(world.log.next(), before.0, "nothing of it was written");
@@ -101,11 +97,7 @@ fn a_full_log_can_be_opened_again_and_again_and_drained() {
     let expected = world.batches();
     let capacity = world.sim.used_bytes();
     for round in 0..20 {
-        let sim = if round % 2 == 0 {
-            world.kill()
-        } else {
-            world.close()
-        };
+        let sim = if round % 2 == 0 { world.kill() } else { world.close() };
         sim.set_capacity(Some(capacity));
         world = World::on(&sim);
         assert!(world.log.is_short_of_space());
@@ -123,9 +115,7 @@ fn a_new_log_needs_its_prepared_segments() {
     for segments in 0..4 {
         let sim = SimDisk::new(1);
         sim.set_capacity(Some(segments * SEGMENT as usize + 100));
-        let Err(error) = World::open(&sim, &options()) else {
-            panic!("{segments} segments")
-        };
+        let Err(error) = World::open(&sim, &options()) else { panic!("{segments} segments") };
         assert!(error.is_out_of_space(), "{error}");
         sim.set_capacity(None);
         assert!(World::open(&sim, &options()).is_ok());
@@ -156,11 +146,7 @@ fn the_log_stays_bounded_while_it_is_trimmed() {
         world.log.trim(position).unwrap();
         world.settle();
         assert!(world.log.usage().log_bytes <= 2 * SEGMENT);
-        assert!(
-            world.sim.used_bytes() as u64 <= 8 * SEGMENT,
-            "{:?}",
-            world.sim.names()
-        );
+        assert!(world.sim.used_bytes() as u64 <= 8 * SEGMENT, "{:?}", world.sim.names());
     }
     assert!(world.log.committed().unwrap() > Position(30 * SEGMENT));
 }

@@ -4,9 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use recado_log::sim::{Fault, SimDisk};
-use recado_log::{
-    Class, Disk, Error, FileLog, Log, Options, Position, RealDisk, Recovery, Urgency, Wake,
-};
+use recado_log::{Class, Disk, Error, FileLog, Log, Options, Position, RealDisk, Recovery, Urgency, Wake};
 
 use crate::world::*;
 
@@ -25,11 +23,7 @@ impl Running {
             let _ = wake.lock().unwrap().send(()); // nobody may be waiting any more
         });
         let (log, recovery) = FileLog::open(disk, options, wake).unwrap();
-        Running {
-            log: Box::new(log),
-            recovery,
-            woken,
-        }
+        Running { log: Box::new(log), recovery, woken }
     }
 
     fn wait(&self, until: impl Fn(&dyn Log) -> bool) {
@@ -40,9 +34,7 @@ impl Running {
 
     fn submit(&mut self, number: u64, bytes: usize) -> Position {
         self.wait(|log| log.room(Class::Produce) >= bytes as u64 + 8);
-        self.log
-            .submit(numbered(number, bytes), Urgency::Now)
-            .unwrap()
+        self.log.submit(numbered(number, bytes), Urgency::Now).unwrap()
     }
 
     fn wait_committed(&self, position: Position) {
@@ -72,10 +64,7 @@ fn batches_are_committed_and_read_on_real_files() {
         assert_eq!(running.recovery.cut, None);
         let found = entries(&*running.log.reader());
         for (number, entry) in found.iter().enumerate() {
-            assert_eq!(
-                entry.batch,
-                numbered(number as u64, [10, 1_000, 5_000][number % 3])
-            );
+            assert_eq!(entry.batch, numbered(number as u64, [10, 1_000, 5_000][number % 3]));
         }
     }
 }
@@ -110,10 +99,7 @@ fn readers_follow_while_the_log_is_written_and_trimmed() {
         let position = running.submit(number, 3_000);
         if number % 50 == 0 {
             running.wait_committed(position);
-            running
-                .log
-                .trim(Position(position.0.saturating_sub(2 * SEGMENT)))
-                .unwrap();
+            running.log.trim(Position(position.0.saturating_sub(2 * SEGMENT))).unwrap();
         }
     }
     assert!(follower.join().unwrap() > 0);

@@ -74,33 +74,21 @@ fn what_is_pinned_is_kept_until_it_is_unpinned() {
     let segments = usage.first.0 / SEGMENT - early.0.0 / SEGMENT;
     assert_eq!(usage.pinned_bytes, segments * SEGMENT);
     assert_eq!(usage.first.0 / SEGMENT, sent[35].0.0 / SEGMENT);
-    assert!(matches!(
-        reader.read(sent[0].0, true),
-        Err(Error::Trimmed { .. })
-    ));
+    assert!(matches!(reader.read(sent[0].0, true), Err(Error::Trimmed { .. })));
     let followed = entries_from(&*reader, early.0);
     assert_eq!(followed.len(), 30, "everything from the pin on");
     assert_eq!(reader.get(place(early.0, 0, 4)).unwrap(), early.1.tail[..4]);
 
     drop(pin);
     world.settle();
-    assert_eq!(
-        world.log.usage().pinned_bytes,
-        (usage.first.0 / SEGMENT - late.0.0 / SEGMENT) * SEGMENT
-    );
-    assert!(matches!(
-        reader.read(early.0, true),
-        Err(Error::Trimmed { .. })
-    ));
+    assert_eq!(world.log.usage().pinned_bytes, (usage.first.0 / SEGMENT - late.0.0 / SEGMENT) * SEGMENT);
+    assert!(matches!(reader.read(early.0, true), Err(Error::Trimmed { .. })));
     assert_eq!(reader.read(late.0, true).unwrap().unwrap().batch, late.1);
 
     drop(second);
     world.settle();
     assert_eq!(world.log.usage().pinned_bytes, 0);
-    assert!(matches!(
-        reader.read(late.0, true),
-        Err(Error::Trimmed { .. })
-    ));
+    assert!(matches!(reader.read(late.0, true), Err(Error::Trimmed { .. })));
 }
 
 #[test]
@@ -115,11 +103,7 @@ fn pinned_segments_are_not_used_again() {
     }
     let kept = entries_from(&*reader, sent[0].0);
     assert_eq!(kept.len(), 120);
-    assert!(
-        sent.iter()
-            .zip(&kept)
-            .all(|((_, batch), entry)| *batch == entry.batch)
-    );
+    assert!(sent.iter().zip(&kept).all(|((_, batch), entry)| *batch == entry.batch));
     drop(pin);
     let before = world.sim.used_bytes();
     world.settle();

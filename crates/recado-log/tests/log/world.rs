@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use recado_log::sim::SimDisk;
 use recado_log::{
-    Batch, Class, Durability, Engine, Entry, Error, FileLog, Log, Options, Place, Position, Reader,
-    Recovery, Step, Urgency, Wake,
+    Batch, Class, Durability, Engine, Entry, Error, FileLog, Log, Options, Place, Position, Reader, Recovery, Step,
+    Urgency, Wake,
 };
 
 pub(crate) const SEGMENT: u64 = 64 << 10;
@@ -15,17 +15,11 @@ pub(crate) const SEGMENT_HEADER: usize = 512;
 pub(crate) const RECORD_HEADER: usize = 72;
 
 pub(crate) fn options() -> Options {
-    Options {
-        segment_bytes: SEGMENT,
-        ..Options::default()
-    }
+    Options { segment_bytes: SEGMENT, ..Options::default() }
 }
 
 pub(crate) fn os_options() -> Options {
-    Options {
-        durability: Durability::Os,
-        ..options()
-    }
+    Options { durability: Durability::Os, ..options() }
 }
 
 pub(crate) fn silent() -> Wake {
@@ -33,25 +27,23 @@ pub(crate) fn silent() -> Wake {
 }
 
 pub(crate) fn batch(head: &[u8], tail: &[u8]) -> Batch {
-    Batch {
-        head: Bytes::copy_from_slice(head),
-        tail: Bytes::copy_from_slice(tail),
-    }
+    Batch { head: Bytes::copy_from_slice(head), tail: Bytes::copy_from_slice(tail) }
 }
 
 /// A batch whose bytes follow from its number; heads and tails of many sizes.
 pub(crate) fn numbered(number: u64, bytes: usize) -> Batch {
     let byte = |at: usize| (number as usize * 31 + at * 7) as u8;
-    let head: Vec<u8> = number
-        .to_le_bytes()
-        .into_iter()
-        .chain((0..bytes / 3).map(byte))
-        .collect();
+    let head: Vec<u8> = number.to_le_bytes().into_iter().chain((0..bytes / 3).map(byte)).collect();
     let tail: Vec<u8> = (0..bytes - bytes / 3).map(|at| !byte(at)).collect();
-    Batch {
-        head: head.into(),
-        tail: tail.into(),
-    }
+    Batch { head: head.into(), tail: tail.into() }
+}
+
+/// The seeds a test runs over. `RECADO_LOG_SEEDS=from..to` runs others, for instance one that failed or
+/// many over night.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let Ok(range) = std::env::var("RECADO_LOG_SEEDS") else { return 0..count };
+    let (from, to) = range.split_once("..").unwrap();
+    from.parse().unwrap()..to.parse().unwrap()
 }
 
 /// A tiny generator for scripts; not the one of the disk.
@@ -59,20 +51,13 @@ pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
 
 pub(crate) fn place(position: Position, offset: usize, length: usize) -> Place {
-    Place {
-        position,
-        offset: offset as u32,
-        length: length as u32,
-    }
+    Place { position, offset: offset as u32, length: length as u32 }
 }
 
 /// An open log on a simulated disk.
@@ -95,13 +80,7 @@ impl World {
 
     pub(crate) fn open(sim: &SimDisk, options: &Options) -> Result<World, Error> {
         let (log, engine, recovery) = FileLog::open_stepped(sim.disk(), options, silent())?;
-        Ok(World {
-            sim: sim.clone(),
-            log: Box::new(log),
-            engine,
-            recovery,
-            now: Duration::ZERO,
-        })
+        Ok(World { sim: sim.clone(), log: Box::new(log), engine, recovery, now: Duration::ZERO })
     }
 
     pub(crate) fn submit(&mut self, batch: Batch) -> Position {
@@ -138,10 +117,7 @@ impl World {
     }
 
     pub(crate) fn batches(&self) -> Vec<Batch> {
-        self.entries()
-            .into_iter()
-            .map(|entry| entry.batch)
-            .collect()
+        self.entries().into_iter().map(|entry| entry.batch).collect()
     }
 
     pub(crate) fn close(self) -> SimDisk {
@@ -178,13 +154,7 @@ pub(crate) fn entries_from(reader: &dyn Reader, from: Position) -> Vec<Entry> {
         assert!(entry.position >= at && entry.next > entry.position);
         let light = reader.read(at, false).unwrap().unwrap();
         assert_eq!((light.position, light.next), (entry.position, entry.next));
-        assert_eq!(
-            light.batch,
-            Batch {
-                head: entry.batch.head.clone(),
-                tail: Bytes::new()
-            }
-        );
+        assert_eq!(light.batch, Batch { head: entry.batch.head.clone(), tail: Bytes::new() });
         at = entry.next;
         entries.push(entry);
     }
@@ -193,17 +163,11 @@ pub(crate) fn entries_from(reader: &dyn Reader, from: Position) -> Vec<Entry> {
 
 /// The file and offset of a position.
 pub(crate) fn file_of(position: Position) -> (String, usize) {
-    (
-        format!("{:016x}.log", position.0 / SEGMENT),
-        (position.0 % SEGMENT) as usize,
-    )
+    (format!("{:016x}.log", position.0 / SEGMENT), (position.0 % SEGMENT) as usize)
 }
 
 pub(crate) fn segment_files(sim: &SimDisk) -> Vec<String> {
-    sim.names()
-        .into_iter()
-        .filter(|name| name.ends_with(".log"))
-        .collect()
+    sim.names().into_iter().filter(|name| name.ends_with(".log")).collect()
 }
 
 /// Where a file is changed at one place.
