@@ -1,5 +1,7 @@
 //! Everything the shard knows, derived from the log alone.
 
+mod check;
+mod digest;
 mod job;
 mod keys;
 pub(crate) mod presence;
