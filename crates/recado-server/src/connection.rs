@@ -1,0 +1,220 @@
+//! One connection, between the socket and hyper.
+//!
+//! Two things hyper does not do stand here. A receive's [`DeliveryGuard`] is confirmed only once the
+//! bytes of its answer have been flushed to the socket; if the connection ends first the guard is
+//! dropped, which gives the jobs back. And the answers that hyper makes by itself (400, 414, 431 for a
+//! head it cannot take) get a problem as their body, like every other refusal.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use recado_shard::DeliveryGuard;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::problem::{Code, Problem};
+
+/// Guards of answers that were given to hyper and not yet flushed.
+#[derive(Clone, Default)]
+pub(crate) struct Outbox(Arc<Mutex<Held>>);
+
+#[derive(Default)]
+struct Held {
+    guards: Vec<DeliveryGuard>,
+    /// The connection ended: what comes now is given back.
+    closed: bool,
+}
+
+impl Outbox {
+    /// A body that hands `guard` over with its last byte.
+    pub(crate) fn body(&self, bytes: Vec<u8>, guard: DeliveryGuard) -> Body {
+        Body::new(Guarded { bytes: Some(bytes.into()), guard: Some(guard), outbox: self.clone() })
+    }
+
+    fn hold(&self, guard: DeliveryGuard) {
+        let mut held = self.lock();
+        if !held.closed {
+            held.guards.push(guard);
+        }
+    }
+
+    fn confirm(&self) {
+        let guards = std::mem::take(&mut self.lock().guards);
+        guards.into_iter().for_each(DeliveryGuard::confirm);
+    }
+
+    fn close(&self) {
+        let mut held = self.lock();
+        held.closed = true;
+        let guards = std::mem::take(&mut held.guards);
+        drop(held);
+        drop(guards);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One chunk with a guard.
+struct Guarded {
+    bytes: Option<Bytes>,
+    guard: Option<DeliveryGuard>,
+    outbox: Outbox,
+}
+
+impl http_body::Body for Guarded {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let bytes = self.bytes.take();
+        if let (Some(_), Some(guard)) = (&bytes, self.guard.take()) {
+            // hyper buffers the chunk right after this, and flushes the socket only when its buffer
+            // is empty: the next flush that succeeds is behind the chunk.
+            self.outbox.hold(guard);
+        }
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+/// The socket as hyper sees it.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    outbox: Outbox,
+    /// What replaces an answer of hyper's own, as far as it is not written.
+    replaced: Bytes,
+}
+
+impl Wire {
+    /// Wraps an accepted socket.
+    pub(crate) fn new(stream: TcpStream, outbox: Outbox) -> Self {
+        Self { stream, outbox, replaced: Bytes::new() }
+    }
+
+    fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.replaced.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.replaced))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            bytes::Buf::advance(&mut self.replaced, written);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_replaced(cx))?;
+        if let Some(replacement) = replacement(bytes) {
+            self.replaced = replacement;
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(first) = parts.first().filter(|first| replacement(first).is_some()) {
+            return self.poll_write(cx, first);
+        }
+        ready!(self.poll_replaced(cx))?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_replaced(cx))?;
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.outbox.confirm();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_replaced(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+const EMPTY: &[u8] = b"content-length: 0\r\n";
+
+/// An answer that hyper made by itself: a 4xx without a body, which ours always have.
+fn replacement(bytes: &[u8]) -> Option<Bytes> {
+    let rest = bytes.strip_prefix(b"HTTP/1.1 4")?;
+    let head_end = rest.windows(4).position(|four| four == b"\r\n\r\n")?;
+    rest.get(..head_end + 2)?.windows(EMPTY.len()).find(|window| window.eq_ignore_ascii_case(EMPTY))?;
+    let problem = match rest.get(..2)? {
+        b"31" | b"14" => {
+            Problem::new(Code::HeadersTooLarge, "the request line and headers have at most 16 KiB and 128 lines")
+        }
+        b"00" => Problem::new(Code::InvalidRequest, "this is not an HTTP/1.1 request"),
+        _ => return None,
+    };
+    Some(whole_answer(&problem).into())
+}
+
+/// A refusal as bytes, for where there is no hyper to write it.
+pub(crate) fn whole_answer(problem: &Problem) -> Vec<u8> {
+    let body = problem.bytes();
+    let retry = if problem.status() == 503 { "retry-after: 1\r\n" } else { "" };
+    let mut answer = format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n{retry}\r\n",
+        problem.status(),
+        problem.code(),
+        body.len(),
+    )
+    .into_bytes();
+    answer.extend_from_slice(&body);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_hypers_own_refusals_are_replaced() {
+        let own = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
+        let text = String::from_utf8(replacement(own).unwrap().to_vec()).unwrap();
+        assert!(text.contains("headers-too-large") && text.contains("application/problem+json"), "{text}");
+        for other in [
+            b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".as_slice(),
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 10\r\n\r\n0123456789",
+            b"{\"payload\":\"HTTP/1.1 431\"}",
+        ] {
+            assert_eq!(replacement(other), None);
+        }
+    }
+}

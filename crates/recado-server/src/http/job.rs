@@ -1,0 +1,182 @@
+//! A job as answers show it.
+
+use std::collections::BTreeMap;
+
+use recado_core::{Delivered, ErrorEntry, JobView, Secret};
+use recado_shard::FilledJob;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::problem::{Code, Problem};
+use crate::time;
+
+/// A job.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Job)]
+pub(crate) struct JobBody<'a> {
+    id: String,
+    queue: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    schema_version: u32,
+    /// As it was sent, byte for byte; absent with `?payload=false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value)]
+    payload: Option<&'a RawValue>,
+    /// `ready delayed blocked inFlight completed dead cancelled expired`
+    state: &'static str,
+    business_id: Option<&'a str>,
+    priority: u8,
+    group: Option<&'a str>,
+    dedup_key: Option<&'a str>,
+    idempotency_key: Option<&'a str>,
+    attempts: u32,
+    deliveries: u32,
+    max_attempts: u32,
+    enqueued_at: String,
+    run_at: String,
+    #[schema(value_type = Object)]
+    headers: &'a RawValue,
+    errors: Vec<ErrorBody<'a>>,
+    #[schema(value_type = serde_json::Value)]
+    result: Option<&'a RawValue>,
+    #[schema(value_type = serde_json::Value)]
+    progress: Option<&'a RawValue>,
+    replays: u32,
+    /// Why a ready job is not handed out.
+    held_back: Option<&'static str>,
+    parent: Option<&'a str>,
+    /// When it completed, died, or was cancelled or expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// The group of alike failures of a dead job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+    /// A cancel waits for its worker.
+    #[serde(skip_serializing_if = "is_false")]
+    cancel_requested: bool,
+    /// Proof of this delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+    /// When another worker can receive it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visible_at: Option<String>,
+    /// When this attempt must end; null without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_at: Option<Option<String>>,
+    /// Grows with each delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<u64>,
+}
+
+/// One failed attempt.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = JobError)]
+struct ErrorBody<'a> {
+    attempt: u32,
+    at: String,
+    kind: &'a str,
+    message: &'a str,
+    worker: Option<&'a str>,
+    retryable: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl<'a> JobBody<'a> {
+    /// Converts a job with what it carries.
+    pub(crate) fn new(job: &'a FilledJob, with_payload: bool) -> Result<Self, Problem> {
+        let FilledJob { view, meta, .. } = job;
+        Ok(Self {
+            id: view.id.to_string(),
+            queue: &view.queue,
+            kind: &view.kind,
+            schema_version: view.schema_version,
+            payload: if with_payload { Some(raw(&job.payload)?) } else { None },
+            state: view.state.word(),
+            business_id: meta.business_id.as_deref(),
+            priority: view.priority,
+            group: meta.group.as_deref(),
+            dedup_key: meta.dedup_key.as_deref(),
+            idempotency_key: meta.idempotency_key.as_deref(),
+            attempts: view.attempts,
+            deliveries: view.deliveries,
+            max_attempts: view.max_attempts,
+            enqueued_at: time::text(view.id.enqueued_at()),
+            run_at: time::text(view.run_at),
+            headers: raw(meta.headers.as_ref().map_or(b"{}".as_slice(), |headers| headers))?,
+            errors: job.errors.iter().map(ErrorBody::new).collect(),
+            result: job.result.as_deref().map(raw).transpose()?,
+            progress: job.progress.as_deref().map(raw).transpose()?,
+            replays: view.replays,
+            held_back: view.held_back.map(|reason| reason.word()),
+            parent: None,
+            ended_at: view.ended_at.map(time::text),
+            fingerprint: view.fingerprint.map(fingerprint),
+            cancel_requested: view.cancel_requested,
+            receipt: None,
+            visible_at: view.visible_at.map(time::text),
+            timeout_at: None,
+            fencing_token: None,
+        })
+    }
+
+    /// Converts a delivery.
+    pub(crate) fn delivered(delivered: &Delivered, job: &'a FilledJob, secret: Secret) -> Result<Self, Problem> {
+        Ok(Self {
+            receipt: Some(delivered.receipt.text(secret)),
+            visible_at: Some(time::text(delivered.visible_at)),
+            timeout_at: Some(delivered.timeout_at.map(time::text)),
+            fencing_token: Some(delivered.fencing_token),
+            ..Self::new(job, true)?
+        })
+    }
+}
+
+impl<'a> ErrorBody<'a> {
+    fn new(entry: &'a ErrorEntry) -> Self {
+        Self {
+            attempt: entry.attempt,
+            at: time::text(entry.at),
+            kind: &entry.kind,
+            message: &entry.message,
+            worker: entry.worker.as_deref(),
+            retryable: entry.retryable,
+        }
+    }
+}
+
+/// One job, looked up and filled.
+pub(crate) async fn filled(app: &super::App, view: JobView) -> Result<FilledJob, Problem> {
+    let mut jobs = app.shard.fill(vec![view], true).await?;
+    jobs.pop().ok_or_else(|| Problem::new(Code::Internal, "the job was not filled"))
+}
+
+/// Stored JSON, checked again on its way out: it was checked on its way in, so a failure is damage.
+pub(crate) fn raw(bytes: &[u8]) -> Result<&RawValue, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        tracing::error!(%error, "stored JSON is damaged");
+        Problem::new(Code::Internal, "stored JSON is damaged; run `recado log check`")
+    })
+}
+
+/// A fingerprint on the wire.
+pub(crate) fn fingerprint(number: u64) -> String {
+    format!("{number:016x}")
+}
+
+/// Reads a fingerprint.
+pub(crate) fn parse_fingerprint(text: &str) -> Option<u64> {
+    (text.len() == 16 && !text.starts_with('+')).then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// Figures by reason.
+pub(crate) fn by_word<'w>(figures: impl IntoIterator<Item = (&'w str, u64)>) -> BTreeMap<String, u64> {
+    figures.into_iter().map(|(word, figure)| (word.to_owned(), figure)).collect()
+}

@@ -1,0 +1,194 @@
+//! The HTTP API: a file a resource, and what they share.
+
+mod body;
+mod dead;
+mod enqueue;
+mod job;
+mod jobs;
+mod ndjson;
+mod new_job;
+mod operate;
+mod queues;
+mod receive;
+mod replays;
+mod settle;
+mod stats;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use recado_core::JobId;
+use recado_shard::Handle;
+use serde::Serialize;
+use tokio::sync::watch;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::openapi;
+use crate::origin::PublicUrl;
+use crate::problem::{Code, Problem};
+use crate::rejected::Rejected;
+
+/// What every handler sees.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) shard: Handle,
+    pub(crate) create_queues: bool,
+    pub(crate) public: Option<PublicUrl>,
+    pub(crate) durability: &'static str,
+    pub(crate) rejected: Rejected,
+    pub(crate) started: Instant,
+    pub(crate) started_at: u64,
+    /// True once the server stops; long polls end then.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl App {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    /// Resolves when the server stops.
+    pub(crate) async fn stopping(&self) {
+        let mut stopping = self.stopping.clone();
+        // An error means that the sender is gone: that is a stop too.
+        let _ = stopping.wait_for(|stops| *stops).await;
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// All routes with their description.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(enqueue::enqueue, jobs::list))
+        .routes(routes!(receive::receive))
+        .routes(routes!(receive::receive_many))
+        .routes(routes!(settle::settle))
+        .routes(routes!(jobs::get, jobs::delete, jobs::patch))
+        .routes(routes!(jobs::list_all))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::get, queues::put, queues::delete))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::purge))
+        .routes(routes!(stats::stats))
+        .routes(routes!(dead::groups))
+        .routes(routes!(dead::acknowledge))
+        .routes(routes!(dead::replay))
+        .routes(routes!(dead::discard))
+        .routes(routes!(replays::list))
+        .routes(routes!(replays::get, replays::cancel))
+        .routes(routes!(operate::audit))
+        .routes(routes!(operate::info))
+        .routes(routes!(operate::backup))
+        .routes(routes!(operate::healthz))
+        .routes(routes!(operate::readyz))
+        .routes(routes!(operate::metrics))
+        .routes(routes!(operate::problem))
+        .routes(routes!(operate::openapi))
+        .routes(routes!(operate::root))
+}
+
+/// The service behind every connection.
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app)
+}
+
+async fn not_found(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::new(Code::NotFound, format!("there is nothing at {path}; GET /openapi.json lists what there is"))
+}
+
+async fn method_not_allowed(method: Method) -> Problem {
+    Problem::new(Code::MethodNotAllowed, format!("{method} is not allowed here; see the header Allow"))
+}
+
+/// The `{q}` of a path: a queue's name.
+pub(crate) struct Queue(pub(crate) Box<str>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Queue {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = path_param(parts, state, "q").await?;
+        crate::name::check_name(&name).map_err(Problem::name)?;
+        Ok(Self(name.into()))
+    }
+}
+
+/// The last `{id}` of a path, as text.
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        path_param(parts, state, "id").await.map(Self)
+    }
+}
+
+/// The `{id}` of a path: a job's id.
+pub(crate) struct Job(pub(crate) JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Job {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        job_id(&path_param(parts, state, "id").await?).map(Self)
+    }
+}
+
+async fn path_param<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, Problem> {
+    let params =
+        RawPathParams::from_request_parts(parts, state).await.map_err(|_| Problem::name("the path is not UTF-8"))?;
+    let found = params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+    found.ok_or_else(|| Problem::new(Code::Internal, "the route has no such parameter"))
+}
+
+/// Reads a job's id. What is well formed but not ours is gone; anything else was never an id.
+pub(crate) fn job_id(text: &str) -> Result<JobId, Problem> {
+    if let Some(id) = JobId::parse(text) {
+        return Ok(id);
+    }
+    let lower_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    match text.strip_prefix("job_") {
+        Some(digits) if digits.len() == 32 && digits.bytes().all(lower_hex) => {
+            Err(Problem::new(Code::Gone, "no job has this id"))
+        }
+        _ => Err(Problem::new(Code::NotFound, "this is not a job's id: `job_` and 32 lower-case hex digits")),
+    }
+}
+
+/// An answer.
+pub(crate) fn answer(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => (status, [(CONTENT_TYPE, HeaderValue::from_static("application/json"))], bytes).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be written");
+            Problem::new(Code::Internal, "the answer cannot be written").into_response()
+        }
+    }
+}
+
+/// A defect: the shard answered another question.
+pub(crate) fn unexpected(what: &impl std::fmt::Debug) -> Problem {
+    tracing::error!(?what, "unexpected answer of the shard");
+    Problem::new(Code::Internal, "the shard answered something else")
+}

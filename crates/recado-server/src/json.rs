@@ -1,0 +1,428 @@
+//! Strict reading of JSON. The happy path is plain serde; a body that fails is read again with its
+//! path tracked, only to say what is wrong and where.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::limits::ERRORS_MAX;
+use crate::nearest::nearest;
+use crate::problem::{FieldError, Problem};
+
+/// One object, or an array of them.
+#[derive(Debug)]
+pub(crate) enum OneOrMany<T> {
+    /// Errors carry no index.
+    One(T),
+    /// Errors carry an index.
+    Many(Vec<T>),
+}
+
+/// The body as text.
+pub(crate) fn text(body: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|error| {
+        let before = &body[..error.valid_up_to()];
+        let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+        Problem::malformed(line, 1 + before.len() - line_start, "this is not UTF-8")
+    })
+}
+
+/// Reads a whole body.
+pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Problem> {
+    let text = text(body)?;
+    serde_json::from_str(text).map_err(|error| match malformed(&error) {
+        Some(problem) => problem,
+        None => Problem::invalid(vec![explain::<T>(text, None)]),
+    })
+}
+
+/// Reads an object or an array of objects. Of an array every bad entry is named, up to a limit.
+pub(crate) fn parse_many<'de, T: Deserialize<'de>>(text: &'de str) -> Result<OneOrMany<T>, Problem> {
+    if !text.trim_start().starts_with('[') {
+        return parse(text.as_bytes()).map(OneOrMany::One);
+    }
+    parse_list(text).map(OneOrMany::Many)
+}
+
+/// Reads an array of objects.
+pub(crate) fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec<T>, Problem> {
+    serde_json::from_str(text).map_err(|error| match malformed(&error) {
+        Some(problem) => problem,
+        None => match serde_json::from_str::<Vec<&RawValue>>(text) {
+            Ok(entries) => Problem::invalid(explain_entries::<T>(&entries)),
+            Err(error) => malformed(&error).unwrap_or_else(|| Problem::field("", "expected an array")),
+        },
+    })
+}
+
+/// What is wrong with each entry of an array.
+pub(crate) fn explain_entries<'de, T: Deserialize<'de>>(entries: &[&'de RawValue]) -> Vec<FieldError> {
+    let wrong = entries.iter().enumerate().filter(|(_, entry)| serde_json::from_str::<T>(entry.get()).is_err());
+    wrong.take(ERRORS_MAX).map(|(index, entry)| explain::<T>(entry.get(), Some(index))).collect()
+}
+
+/// Converts a value that is JSON already, such as a section of the configuration file.
+pub(crate) fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, FieldError> {
+    serde_path_to_error::deserialize(value).map_err(|error| field_error(error, None))
+}
+
+fn malformed(error: &serde_json::Error) -> Option<Problem> {
+    match error.classify() {
+        Category::Data => None,
+        _ => Some(Problem::malformed(error.line(), error.column().max(1), &without_place(&error.to_string()))),
+    }
+}
+
+fn explain<'de, T: Deserialize<'de>>(text: &'de str, index: Option<usize>) -> FieldError {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(error) => field_error(error, index),
+        Ok(_) => FieldError { index, message: "this cannot be read".into(), ..FieldError::default() },
+    }
+}
+
+fn field_error<E: fmt::Display>(error: serde_path_to_error::Error<E>, index: Option<usize>) -> FieldError {
+    let mut pointer = pointer(error.path());
+    let message = without_place(&error.inner().to_string());
+    if let Some(field) =
+        quoted_after(&message, "missing field `").or_else(|| quoted_after(&message, "duplicate field `"))
+    {
+        let end = format!("/{field}");
+        if !pointer.ends_with(&end) {
+            pointer.push_str(&end);
+        }
+    }
+    let word = quoted_after(&message, "unknown field `").or_else(|| quoted_after(&message, "unknown variant `"));
+    let known: Vec<&str> =
+        message.split_once("expected").map_or("", |(_, known)| known).split('`').skip(1).step_by(2).collect();
+    let nearest = word.and_then(|word| nearest(word, known)).map(str::to_owned);
+    let mut message = for_people(&message);
+    if let Some(nearest) = &nearest {
+        message.push_str(&format!("; did you mean `{nearest}`?"));
+    }
+    FieldError { index, pointer, rule: None, message, nearest }
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    path.iter().fold(String::new(), |pointer, segment| match segment {
+        Segment::Seq { index } => format!("{pointer}/{index}"),
+        Segment::Map { key } => format!("{pointer}/{}", escape(key)),
+        Segment::Enum { .. } | Segment::Unknown => pointer,
+    })
+}
+
+/// A name as a segment of a JSON pointer.
+pub(crate) fn escape(key: &str) -> String {
+    key.chars().take(200).collect::<String>().replace('~', "~0").replace('/', "~1")
+}
+
+fn quoted_after<'m>(message: &'m str, start: &str) -> Option<&'m str> {
+    message.strip_prefix(start)?.split('`').next()
+}
+
+fn without_place(message: &str) -> String {
+    let end = message.rfind(" at line ").unwrap_or(message.len());
+    message[..end].to_owned()
+}
+
+/// serde's words for types, in those of JSON.
+fn for_people(message: &str) -> String {
+    if message.starts_with("duplicate field") {
+        return message.replace("duplicate field", "the key stands twice:");
+    }
+    let mut message = message
+        .replace("invalid type: map", "invalid type: an object")
+        .replace("invalid type: sequence", "invalid type: an array");
+    for (rust, people) in [
+        ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number of 0 or more"),
+        ("expected usize", "expected a whole number of 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+    ] {
+        if message.ends_with(rust) {
+            message.truncate(message.len() - rust.len());
+            message.push_str(people);
+        }
+    }
+    match message.find("expected struct ") {
+        Some(at) => format!("{}expected an object", &message[..at]),
+        None => message,
+    }
+}
+
+/// Checks free JSON: no key twice in one object, nothing that a strict reader would stumble over
+/// (lone surrogates, numbers out of range, nesting beyond 128). `pointer` says where it stands.
+pub(crate) fn check_free(raw: &RawValue, pointer: &str) -> Result<(), FieldError> {
+    if serde_json::from_str::<Free>(raw.get()).is_ok() {
+        return Ok(());
+    }
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    match serde_path_to_error::deserialize::<_, Free>(&mut reader) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let mut fault = field_error(error, None);
+            fault.pointer = format!("{pointer}{}", fault.pointer);
+            Err(fault)
+        }
+    }
+}
+
+/// Any JSON, walked and forgotten.
+pub(crate) struct Free;
+
+impl<'de> Deserialize<'de> for Free {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Free {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut seen = Keys::default();
+        while let Some(key) = map.next_key_seed(Key)? {
+            if let Some(twice) = seen.add(key) {
+                return Err(de::Error::custom(format_args!("duplicate field `{twice}`")));
+            }
+            map.next_value::<Self>()?;
+        }
+        Ok(self)
+    }
+}
+
+/// Keys of one object: few are compared one by one, many are hashed.
+#[derive(Default)]
+struct Keys<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+const FEW_KEYS: usize = 16;
+
+impl<'de> Keys<'de> {
+    fn add(&mut self, key: Cow<'de, str>) -> Option<Cow<'de, str>> {
+        if self.few.contains(&key) || self.many.contains(&key) {
+            return Some(key);
+        }
+        if self.few.len() < FEW_KEYS {
+            self.few.push(key);
+        } else {
+            self.many.insert(key);
+        }
+        None
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
+    }
+}
+
+/// What is wrong with a request that was well formed, gathered over all of its entries.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    errors: Vec<FieldError>,
+    index: Option<usize>,
+    too_large: Option<(usize, usize)>,
+    other: bool,
+}
+
+impl Faults {
+    /// What follows is about this entry.
+    pub(crate) fn entry(&mut self, index: Option<usize>) {
+        self.index = index;
+    }
+
+    /// Notes a fault.
+    pub(crate) fn at(&mut self, pointer: &str, message: impl Into<String>) {
+        self.add(FieldError { pointer: pointer.to_owned(), message: message.into(), ..FieldError::default() });
+    }
+
+    /// Notes a fault in a name.
+    pub(crate) fn name(&mut self, pointer: &str, message: String) {
+        let rule = Some(crate::problem::NAME_RULE.to_owned());
+        self.add(FieldError { pointer: pointer.to_owned(), rule, message, ..FieldError::default() });
+    }
+
+    /// Notes a fault found elsewhere.
+    pub(crate) fn add(&mut self, mut error: FieldError) {
+        self.other = true;
+        error.index = error.index.or(self.index);
+        self.push(error);
+    }
+
+    /// Notes something over its limit in bytes.
+    pub(crate) fn too_large(&mut self, pointer: &str, limit: usize, actual: usize) {
+        self.too_large.get_or_insert((limit, actual));
+        let message = format!("has {actual} bytes; at most {limit} are taken");
+        let index = self.index;
+        self.push(FieldError { index, pointer: pointer.to_owned(), message, ..FieldError::default() });
+    }
+
+    fn push(&mut self, error: FieldError) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
+    }
+
+    /// Checks a number against its range.
+    pub(crate) fn range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
+        if value.is_some_and(|value| value < low || value > high) {
+            self.at(pointer, format!("must be from {low} to {high}"));
+        }
+    }
+
+    /// Checks a duration against its range, in milliseconds.
+    pub(crate) fn time_range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
+        use crate::duration::text;
+        if value.is_some_and(|value| value < low || value > high) {
+            self.at(pointer, format!("must be from {} to {}", text(low), text(high)));
+        }
+    }
+
+    /// Checks a name.
+    pub(crate) fn check_name(&mut self, pointer: &str, name: &str) {
+        if let Err(message) = crate::name::check_name(name) {
+            self.name(pointer, message);
+        }
+    }
+
+    /// Checks a key.
+    pub(crate) fn check_key(&mut self, pointer: &str, key: Option<&str>) {
+        if let Some(Err(message)) = key.map(crate::name::check_key) {
+            self.at(pointer, message);
+        }
+    }
+
+    /// Checks free JSON and its size.
+    pub(crate) fn check_free(&mut self, pointer: &str, raw: Option<&RawValue>, limit: usize) {
+        let Some(raw) = raw else { return };
+        if raw.get().len() > limit {
+            self.too_large(pointer, limit, raw.get().len());
+        }
+        if let Err(error) = check_free(raw, pointer) {
+            self.add(error);
+        }
+    }
+
+    /// Enough is known to be wrong.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() >= ERRORS_MAX
+    }
+
+    /// The refusal, if anything was noted.
+    pub(crate) fn finish(self) -> Result<(), Problem> {
+        match self.too_large {
+            _ if self.errors.is_empty() => Ok(()),
+            Some((limit, actual)) if !self.other => {
+                let code = crate::problem::Code::PayloadTooLarge;
+                let problem = Problem::too_large(code, "this has", limit, Some(actual));
+                Err(problem.with_errors(self.errors))
+            }
+            _ => Err(Problem::invalid(self.errors)),
+        }
+    }
+
+    /// The faults alone.
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
+        self.errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_once_at_every_depth() {
+        let many: String = (0..40).map(|i| format!("\"k{i}\":{i},")).collect();
+        for (text, expected) in [
+            (r#"{"a":1,"b":{"a":2}}"#.to_owned(), None),
+            (r#"{"a":1,"a":2}"#.to_owned(), Some("/payload/a")),
+            (r#"{"x":[{"b":1,"b":1}]}"#.to_owned(), Some("/payload/x/0/b")),
+            (r#"{"a":1,"\u0061":2}"#.to_owned(), Some("/payload/a")),
+            (format!("{{{many}\"k39\":0}}"), Some("/payload/k39")),
+            (format!("{{{many}\"k0\":0}}"), Some("/payload/k0")),
+        ] {
+            let raw: &RawValue = serde_json::from_str(&text).unwrap();
+            let found = check_free(raw, "/payload").err();
+            assert_eq!(found.map(|error| error.pointer).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_others_could_not_read_is_refused() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for text in [r#""\ud800""#, "1e999", &deep] {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            assert!(check_free(raw, "/payload").is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `GET /metrics`: committed figures as text, gathered when they are asked for.
+//!
+//! Labels are queue names and closed lists of words, so a producer cannot grow them. Rows of one
+//! metric stand together, as the format wants.
+
+use std::fmt::Write;
+
+use recado_core::{Answer, HistogramView, Page, Query, QueueEntry};
+use recado_shard::{COMMIT_BOUNDS_US, Status};
+
+use crate::http::{App, unexpected};
+use crate::limits::PAGE_MAX;
+use crate::problem::Problem;
+
+/// A metric's name and help, and where its value is.
+type Row<'q, T> = (&'static str, &'static str, fn(&'q QueueEntry) -> T);
+
+/// All metrics.
+pub(crate) async fn text(app: &App) -> Result<String, Problem> {
+    let queues = queues(app).await?;
+    let status = app.shard.status();
+    let mut text = String::with_capacity(4_096 + queues.len() * 4_096);
+    depth(&mut text, &queues);
+    ages(&mut text, &queues);
+    totals(&mut text, &queues);
+    rejected(&mut text, app, &queues);
+    let histograms: [Row<&HistogramView>; 2] = [
+        ("recado_job_wait_seconds", "Time from ready to received.", |queue| &queue.stats.wait_histogram),
+        ("recado_job_processing_seconds", "Time from received to settled.", |queue| &queue.stats.processing_histogram),
+    ];
+    for (name, help, of) in histograms {
+        head(&mut text, name, "histogram", help);
+        for queue in &queues {
+            histogram(&mut text, name, &queue.name, of(queue));
+        }
+    }
+    log(&mut text, &status);
+    head(&mut text, "recado_consumers", "gauge", "Workers seen within the last minute.");
+    for queue in &queues {
+        line(&mut text, format_args!("recado_consumers{{queue=\"{}\"}} {}", queue.name, queue.stats.consumers.len()));
+    }
+    Ok(text)
+}
+
+async fn queues(app: &App) -> Result<Vec<QueueEntry>, Problem> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = Page { cursor, limit: PAGE_MAX as usize };
+        match app.shard.query(Query::Queues(page)).await? {
+            Answer::Queues { queues, cursor: next } => {
+                all.extend(queues);
+                cursor = next;
+            }
+            other => return Err(unexpected(&other)),
+        }
+        if cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+fn depth(text: &mut String, queues: &[QueueEntry]) {
+    head(text, "recado_queue_depth", "gauge", "Jobs by state.");
+    for QueueEntry { name, stats, .. } in queues {
+        for (state, count) in [
+            ("ready", stats.ready),
+            ("delayed", stats.delayed),
+            ("blocked", stats.blocked),
+            ("inFlight", stats.in_flight),
+            ("dead", stats.dead),
+            ("completed", stats.completed),
+            ("cancelled", stats.cancelled),
+            ("expired", stats.expired),
+        ] {
+            line(text, format_args!("recado_queue_depth{{queue=\"{name}\",state=\"{state}\"}} {count}"));
+        }
+    }
+}
+
+fn ages(text: &mut String, queues: &[QueueEntry]) {
+    let ages: [Row<Option<u64>>; 2] = [
+        (
+            "recado_queue_oldest_job_age_seconds",
+            "Since the oldest receivable job became ready; 0 when none.",
+            |queue| queue.stats.oldest_job_age_ms,
+        ),
+        ("recado_queue_oldest_dead_age_seconds", "Since the oldest dead job died; 0 when none.", |queue| {
+            queue.stats.oldest_dead_age_ms
+        }),
+    ];
+    for (name, help, of) in ages {
+        head(text, name, "gauge", help);
+        for queue in queues {
+            let seconds = of(queue).unwrap_or(0) as f64 / 1_000.0;
+            line(text, format_args!("{name}{{queue=\"{}\"}} {seconds}", queue.name));
+        }
+    }
+}
+
+fn totals(text: &mut String, queues: &[QueueEntry]) {
+    head(text, "recado_jobs_total", "counter", "Events in the life of jobs since this process began.");
+    for QueueEntry { name, stats, .. } in queues {
+        for (event, count) in &stats.totals {
+            line(text, format_args!("recado_jobs_total{{queue=\"{name}\",event=\"{event}\"}} {count}"));
+        }
+    }
+}
+
+fn rejected(text: &mut String, app: &App, queues: &[QueueEntry]) {
+    head(text, "recado_rejected_total", "counter", "Refused enqueues since this process began.");
+    for QueueEntry { name, .. } in queues {
+        for (reason, count) in app.rejected.of(name) {
+            line(text, format_args!("recado_rejected_total{{queue=\"{name}\",reason=\"{reason}\"}} {count}"));
+        }
+    }
+}
+
+fn histogram(text: &mut String, name: &str, queue: &str, view: &HistogramView) {
+    for (bound_ms, count) in &view.buckets {
+        let bound = *bound_ms as f64 / 1_000.0;
+        line(text, format_args!("{name}_bucket{{queue=\"{queue}\",le=\"{bound}\"}} {count}"));
+    }
+    line(text, format_args!("{name}_bucket{{queue=\"{queue}\",le=\"+Inf\"}} {}", view.count));
+    line(text, format_args!("{name}_sum{{queue=\"{queue}\"}} {}", view.sum_ms as f64 / 1_000.0));
+    line(text, format_args!("{name}_count{{queue=\"{queue}\"}} {}", view.count));
+}
+
+fn log(text: &mut String, status: &Status) {
+    let name = "recado_log_commit_seconds";
+    head(text, name, "histogram", "Time from submit to commit.");
+    let mut below = 0;
+    for (bound_us, count) in COMMIT_BOUNDS_US.iter().zip(&status.commit.buckets) {
+        below += count;
+        line(text, format_args!("{name}_bucket{{le=\"{}\"}} {below}", *bound_us as f64 / 1_000_000.0));
+    }
+    line(text, format_args!("{name}_bucket{{le=\"+Inf\"}} {}", status.commit.count));
+    line(text, format_args!("{name}_sum {}", status.commit.sum_us as f64 / 1_000_000.0));
+    line(text, format_args!("{name}_count {}", status.commit.count));
+    for (name, help, value) in [
+        ("recado_log_bytes", "Size of the log.", status.log.log_bytes),
+        ("recado_log_pinned_bytes", "Bytes held only for readers.", status.log.pinned_bytes),
+    ] {
+        head(text, name, "gauge", help);
+        line(text, format_args!("{name} {value}"));
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = text.write_fmt(line);
+    text.push('\n');
+}

@@ -1,0 +1,334 @@
+//! The fields of a queue's options, and how they are written.
+
+use recado_core::{Backoff, BackoffCurve, Jitter, OnDead, QueueOptions, Settings, Visibility};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{duration, size};
+
+/// Options of a queue; what is left out has its default.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = QueueOptions)]
+pub(crate) struct OptionsBody {
+    /// E-mail or name of who answers for the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// `"auto"` (default) or 100ms to 12h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) visibility_timeout: Option<String>,
+    /// 1s to 7d: longest run of one attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout: Option<String>,
+    /// 1 to 1000; 5 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_attempts: Option<u64>,
+    /// 1 to 10000; 10 x maxAttempts by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_deliveries: Option<u64>,
+    /// Wait between attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backoff: Option<BackoffBody>,
+    /// Jobs in flight across all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_in_flight: Option<u64>,
+    /// Waiting and in-flight jobs at which producers are refused; 1,000,000 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_depth: Option<u64>,
+    /// Groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) groups: Option<GroupsBody>,
+    /// Finished jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep_completed: Option<KeepField>,
+    /// Idempotency keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency: Option<IdempotencyBody>,
+    /// Dead-letter queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dead_letter: Option<DeadLetterBody>,
+    /// Payloads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) payload: Option<PayloadBody>,
+}
+
+/// Wait between attempts.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Backoff)]
+pub(crate) struct BackoffBody {
+    /// `exponential` (default), `fixed` or `list`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<BackoffKind>,
+    /// First wait (exponential, `10s` by default) or every wait (fixed).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<String>,
+    /// How much longer each next wait is (exponential), 1 to 100; 4 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) factor: Option<f64>,
+    /// Longest wait (exponential); `1h` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<String>,
+    /// One wait an attempt, the last one repeats (list).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delays: Option<Vec<String>>,
+    /// How much of a wait is random; `equal` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) jitter: Option<JitterWord>,
+}
+
+/// How a wait grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BackoffKind {
+    /// Always the same.
+    Fixed,
+    /// Times `factor` each time.
+    Exponential,
+    /// As listed.
+    List,
+}
+
+/// How much of a wait is random.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Jitter)]
+pub(crate) enum JitterWord {
+    /// Nothing.
+    None,
+    /// All of it.
+    Full,
+    /// Half of it.
+    Equal,
+}
+
+/// Groups.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = GroupOptions)]
+pub(crate) struct GroupsBody {
+    /// Strict order within a group; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ordered: Option<bool>,
+    /// Groups with ready jobs take turns; true by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fair: Option<bool>,
+    /// Jobs in flight of one group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_in_flight: Option<u64>,
+    /// What an ordered group does when its head dies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) on_dead: Option<OnDeadWord>,
+}
+
+/// What an ordered group does when its head dies.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = OnDead)]
+pub(crate) enum OnDeadWord {
+    /// The next job goes on.
+    Continue,
+    /// It waits for a replay or discard.
+    Block,
+}
+
+/// How long finished jobs are kept: `{for, max}`, or a plain duration.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = KeepCompleted)]
+pub(crate) enum KeepField {
+    /// Short for `for`.
+    For(String),
+    /// Both.
+    Both(KeepBody),
+}
+
+/// How long finished jobs are kept, and how many.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = KeepCompletedBoth)]
+pub(crate) struct KeepBody {
+    /// How long; `1h` by default.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub(crate) for_: Option<String>,
+    /// How many; 10,000 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<u64>,
+}
+
+impl<'de> Deserialize<'de> for KeepField {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = KeepField;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a duration or {for, max}")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<KeepField, E> {
+                Ok(KeepField::For(text.to_owned()))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<KeepField, A::Error> {
+                KeepBody::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(KeepField::Both)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// Idempotency keys.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = IdempotencyOptions)]
+pub(crate) struct IdempotencyBody {
+    /// How long a result is kept after completion; `24h` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep: Option<String>,
+    /// Keys the queue may hold; 1,000,000 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<u64>,
+}
+
+/// Dead-letter queue.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DeadLetterOptions)]
+pub(crate) struct DeadLetterBody {
+    /// Who answers for dead jobs; the queue's owner by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// How often one job may be replayed; 3 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_replays: Option<u64>,
+    /// Dead jobs at which producers are refused; 1,000,000 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<u64>,
+}
+
+/// Payloads.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PayloadOptions)]
+pub(crate) struct PayloadBody {
+    /// Largest payload, at most `1MiB`; `64KiB` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_size: Option<String>,
+}
+
+fn visibility_text(visibility: Visibility) -> String {
+    match visibility {
+        Visibility::Auto => "auto".to_owned(),
+        Visibility::Fixed(ms) => duration::text(ms),
+    }
+}
+
+fn on_dead_word(on_dead: OnDead) -> OnDeadWord {
+    match on_dead {
+        OnDead::Continue => OnDeadWord::Continue,
+        OnDead::Block => OnDeadWord::Block,
+    }
+}
+
+impl From<&Backoff> for BackoffBody {
+    fn from(backoff: &Backoff) -> Self {
+        let jitter = Some(match backoff.jitter {
+            Jitter::None => JitterWord::None,
+            Jitter::Full => JitterWord::Full,
+            Jitter::Equal => JitterWord::Equal,
+        });
+        match &backoff.curve {
+            BackoffCurve::Fixed { base_ms } => {
+                Self { kind: Some(BackoffKind::Fixed), base: Some(duration::text(*base_ms)), jitter, ..Self::default() }
+            }
+            BackoffCurve::Exponential { base_ms, factor_milli, max_ms } => Self {
+                kind: Some(BackoffKind::Exponential),
+                base: Some(duration::text(*base_ms)),
+                factor: Some(*factor_milli as f64 / 1_000.0),
+                max: Some(duration::text(*max_ms)),
+                delays: None,
+                jitter,
+            },
+            BackoffCurve::List { delays_ms } => Self {
+                kind: Some(BackoffKind::List),
+                delays: Some(delays_ms.iter().map(|ms| duration::text(*ms)).collect()),
+                jitter,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl From<&QueueOptions> for OptionsBody {
+    fn from(options: &QueueOptions) -> Self {
+        Self {
+            owner: options.owner.as_deref().map(str::to_owned),
+            visibility_timeout: options.visibility.map(visibility_text),
+            timeout: options.timeout_ms.map(duration::text),
+            max_attempts: options.max_attempts.map(u64::from),
+            max_deliveries: options.max_deliveries.map(u64::from),
+            backoff: options.backoff.as_ref().map(BackoffBody::from),
+            max_in_flight: options.max_in_flight.map(u64::from),
+            max_depth: options.max_depth,
+            groups: options.groups.as_ref().map(|groups| GroupsBody {
+                ordered: groups.ordered,
+                fair: groups.fair,
+                max_in_flight: groups.max_in_flight.map(u64::from),
+                on_dead: groups.on_dead.map(on_dead_word),
+            }),
+            keep_completed: options
+                .keep_completed
+                .as_ref()
+                .map(|keep| KeepField::Both(KeepBody { for_: keep.for_ms.map(duration::text), max: keep.max })),
+            idempotency: options
+                .idempotency
+                .as_ref()
+                .map(|keys| IdempotencyBody { keep: keys.keep_ms.map(duration::text), max: keys.max }),
+            dead_letter: options.dead_letter.as_ref().map(|dead| DeadLetterBody {
+                owner: dead.owner.as_deref().map(str::to_owned),
+                max_replays: dead.max_replays.map(u64::from),
+                max: dead.max,
+            }),
+            payload: options
+                .payload
+                .as_ref()
+                .map(|payload| PayloadBody { max_size: payload.max_size_bytes.map(size::text) }),
+        }
+    }
+}
+
+impl From<&Settings> for OptionsBody {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            owner: settings.owner.as_deref().map(str::to_owned),
+            visibility_timeout: Some(visibility_text(settings.visibility)),
+            timeout: settings.timeout_ms.map(duration::text),
+            max_attempts: Some(settings.max_attempts.into()),
+            max_deliveries: Some(settings.max_deliveries.into()),
+            backoff: Some(BackoffBody::from(&settings.backoff)),
+            max_in_flight: settings.max_in_flight.map(u64::from),
+            max_depth: Some(settings.max_depth),
+            groups: Some(GroupsBody {
+                ordered: Some(settings.ordered),
+                fair: Some(settings.fair),
+                max_in_flight: settings.group_max_in_flight.map(u64::from),
+                on_dead: Some(on_dead_word(settings.on_dead)),
+            }),
+            keep_completed: Some(KeepField::Both(KeepBody {
+                for_: Some(duration::text(settings.keep_for_ms)),
+                max: Some(settings.keep_max),
+            })),
+            idempotency: Some(IdempotencyBody {
+                keep: Some(duration::text(settings.key_keep_ms)),
+                max: Some(settings.key_max),
+            }),
+            dead_letter: Some(DeadLetterBody {
+                owner: settings.dead_owner.as_deref().map(str::to_owned),
+                max_replays: Some(settings.max_replays.into()),
+                max: Some(settings.dead_max),
+            }),
+            payload: Some(PayloadBody { max_size: Some(size::text(settings.payload_max_bytes)) }),
+        }
+    }
+}

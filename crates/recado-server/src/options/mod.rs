@@ -1,0 +1,31 @@
+//! Options of a queue on the wire: the same fields in `PUT /v1/queues/{q}` and in `recado.toml`.
+
+mod body;
+mod read;
+
+use recado_core::{QueueOptions, Settings};
+use serde_json::Value;
+
+pub use crate::problem::FieldError;
+pub(crate) use body::{BackoffBody, OptionsBody};
+pub(crate) use read::{backoff, max_attempts, timeout, visibility, visibility_ms};
+
+/// Reads options; every field that is wrong is named.
+///
+/// # Errors
+/// What is unknown, of the wrong type or out of range.
+pub fn parse(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
+    read::options(value)
+}
+
+/// What was set, and nothing else.
+#[must_use]
+pub fn to_json(options: &QueueOptions) -> Value {
+    serde_json::to_value(OptionsBody::from(options)).unwrap_or_default()
+}
+
+/// What holds, every option with its value.
+#[must_use]
+pub fn effective_json(settings: &Settings) -> Value {
+    serde_json::to_value(OptionsBody::from(settings)).unwrap_or_default()
+}

@@ -1,0 +1,33 @@
+//! How often each queue refused its producers, and why.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use crate::problem::Problem;
+
+/// Queues of which refusals are counted; a server holds no more.
+const QUEUES_MAX: usize = 10_000;
+
+/// Counts by queue and reason since this process began.
+#[derive(Default)]
+pub(crate) struct Rejected(Mutex<HashMap<Box<str>, BTreeMap<String, u64>>>);
+
+impl Rejected {
+    /// Counts a refusal by an existing queue.
+    pub(crate) fn count(&self, queue: &str, problem: &Problem) {
+        if problem.status() == 404 {
+            return; // the queue does not exist: a hostile name must not grow the table
+        }
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queues.contains_key(queue) && queues.len() >= QUEUES_MAX {
+            queues.clear(); // only after as many queues were deleted: counters start again, as after a restart
+        }
+        let reasons = queues.entry(queue.into()).or_default();
+        *reasons.entry(problem.reason().to_owned()).or_default() += 1;
+    }
+
+    /// The counts of one queue.
+    pub(crate) fn of(&self, queue: &str) -> BTreeMap<String, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(queue).cloned().unwrap_or_default()
+    }
+}

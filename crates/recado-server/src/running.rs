@@ -1,0 +1,247 @@
+//! A server from its start to its end.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use recado_core::{Actor, Answer, Command, Configure, Page, Query, QueueOptions, Rejection, Source};
+use recado_log::Durability;
+use recado_shard::{FileOptions, Handle, OpenError, Service};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::http::{self, App, Shared};
+use crate::limits::{BATCH_BYTES_MAX, PAGE_MAX};
+use crate::origin::PublicUrl;
+use crate::rejected::Rejected;
+use crate::{serve, time};
+
+/// How a server is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the log is; made if it is not there.
+    pub data_dir: PathBuf,
+    /// Port 0 picks one.
+    pub listen: SocketAddr,
+    /// What an answer promises.
+    pub durability: Durability,
+    /// Payloads kept in memory, in bytes.
+    pub payload_cache_bytes: usize,
+    /// Memory of the state at which producers are refused, in bytes.
+    pub memory_bytes: u64,
+    /// The name under which others reach this server.
+    pub public_url: Option<String>,
+    /// Listen beyond loopback although anyone who reaches the port may do anything.
+    pub insecure_no_auth: bool,
+    /// The first enqueue or receive creates its queue.
+    pub auto_create_queues: bool,
+    /// Options that hold where a queue sets none.
+    pub defaults: QueueOptions,
+    /// Queues that the configuration file names.
+    pub queues: BTreeMap<String, QueueOptions>,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Beyond loopback without keys.
+    #[error(
+        "{0} can be reached by others, and there are no keys: listen on 127.0.0.1, or say --insecure-no-auth if the network is yours"
+    )]
+    Exposed(SocketAddr),
+    /// The public URL is none.
+    #[error("--public-url: {0}")]
+    PublicUrl(String),
+    /// The data cannot be opened.
+    #[error("{}: {source}", data_dir.display())]
+    Open {
+        /// Where it is.
+        data_dir: PathBuf,
+        /// Why.
+        source: OpenError,
+    },
+    /// The address is not to be had.
+    #[error("cannot listen on {listen}: {source}; choose another --listen address")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file's queues were refused.
+    #[error("queue `{queue}` of the configuration file: {source}")]
+    Queue {
+        /// Its name.
+        queue: String,
+        /// Why.
+        source: recado_shard::Error,
+    },
+    /// The shard refused its first commands.
+    #[error("the shard does not answer: {0}")]
+    Shard(#[from] recado_shard::Error),
+}
+
+/// A server at work.
+pub struct Running {
+    address: SocketAddr,
+    shard: Handle,
+    service: Service,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+/// Opens the data, applies the configuration and listens.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn start(config: Config) -> Result<Running, StartError> {
+    if !config.listen.ip().to_canonical().is_loopback() && !config.insecure_no_auth {
+        return Err(StartError::Exposed(config.listen));
+    }
+    let public = config.public_url.as_deref().map(PublicUrl::parse).transpose().map_err(StartError::PublicUrl)?;
+    let listening = |source| StartError::Listen { listen: config.listen, source };
+    // Bound before the data is opened, served after: a busy port is found before a long recovery, and
+    // early clients wait in the backlog.
+    let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
+    let address = listener.local_addr().map_err(listening)?;
+    let service = open(&config).await?;
+    let shard = service.handle();
+    if let Err(error) = configure(&shard, config.defaults, &config.queues).await {
+        end(service).await?;
+        return Err(error);
+    }
+    let (stop, stopping) = watch::channel(false);
+    let app = App::new(Shared {
+        shard: shard.clone(),
+        create_queues: config.auto_create_queues,
+        public,
+        durability: match config.durability {
+            Durability::Sync => "sync",
+            Durability::Os => "os",
+        },
+        rejected: Rejected::default(),
+        started: Instant::now(),
+        started_at: time::now(),
+        stopping: stopping.clone(),
+    });
+    let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping));
+    Ok(Running { address, shard, service, stop, serving })
+}
+
+/// Bytes of one batch of the log: the largest enqueue with what is stored beside its payloads.
+const LOG_BATCH_BYTES: usize = 2 * BATCH_BYTES_MAX;
+
+async fn open(config: &Config) -> Result<Service, StartError> {
+    let data_dir = config.data_dir.clone();
+    let file =
+        FileOptions { durability: config.durability, batch_bytes_max: LOG_BATCH_BYTES, ..FileOptions::default() };
+    let (cache, memory) = (config.payload_cache_bytes, config.memory_bytes);
+    let opened = blocking(move || {
+        let mut options = recado_shard::Options::new(crate::merge_patch)?;
+        options.payload_cache_bytes = cache;
+        options.memory_bytes = memory;
+        recado_shard::start_file(&data_dir, &file, options)
+    })
+    .await;
+    opened.map_err(|source| StartError::Open { data_dir: config.data_dir.clone(), source })
+}
+
+/// Runs what blocks beside the runtime; a panic in it goes on here.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn end(service: Service) -> Result<(), recado_shard::Error> {
+    blocking(move || service.stop()).await
+}
+
+/// Applies the defaults and the file's queues where they changed.
+async fn configure(
+    shard: &Handle,
+    defaults: QueueOptions,
+    queues: &BTreeMap<String, QueueOptions>,
+) -> Result<(), StartError> {
+    shard.call(Command::SetDefaults(defaults)).await?;
+    for (name, options) in queues {
+        let refused = |source| StartError::Queue { queue: name.clone(), source };
+        match shard.query(Query::Queue(name.as_str().into())).await {
+            Ok(Answer::Queue(view)) if view.source == Source::File && view.options == *options => continue,
+            Ok(_) | Err(recado_shard::Error::Rejected(Rejection::QueueNotFound { .. })) => {}
+            Err(error) => return Err(refused(error)),
+        }
+        put(shard, name, options.clone(), Source::File).await.map_err(refused)?;
+    }
+    release(shard, queues).await
+}
+
+/// Queues that the file no longer names keep their options and can be changed by the API again.
+async fn release(shard: &Handle, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
+    let mut cursor = None;
+    loop {
+        let page = Page { cursor, limit: PAGE_MAX as usize };
+        let Answer::Queues { queues: entries, cursor: next } = shard.query(Query::Queues(page)).await? else {
+            return Ok(());
+        };
+        let left = entries.iter().filter(|entry| entry.source == Source::File && !queues.contains_key(&*entry.name));
+        for entry in left {
+            let Answer::Queue(view) = shard.query(Query::Queue(entry.name.as_ref().into())).await? else { continue };
+            let refused = |source| StartError::Queue { queue: entry.name.to_string(), source };
+            put(shard, &entry.name, view.options, Source::Auto).await.map_err(refused)?;
+        }
+        if next.is_none() {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}
+
+async fn put(shard: &Handle, name: &str, options: QueueOptions, source: Source) -> Result<(), recado_shard::Error> {
+    let actor = Actor(Some("configuration file".into()));
+    let configure = Configure { queue: name.into(), options, source, if_match: None, actor };
+    shard.call(Command::Configure(configure)).await.map(drop)
+}
+
+impl Running {
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Resolves with the reason when the log has failed: the process should end then.
+    pub async fn failed(&self) -> Arc<str> {
+        self.shard.failed().await
+    }
+
+    /// Applies another configuration of the queues.
+    ///
+    /// # Errors
+    /// [`StartError::Queue`] names the first queue that was refused.
+    pub async fn reload(
+        &self,
+        defaults: QueueOptions,
+        queues: &BTreeMap<String, QueueOptions>,
+    ) -> Result<(), StartError> {
+        configure(&self.shard, defaults, queues).await
+    }
+
+    /// Stops accepting, ends long polls, answers what is in flight, syncs.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub async fn stop(self) -> Result<(), recado_shard::Error> {
+        self.stop.send_replace(true);
+        self.service.begin_stop();
+        if let Err(error) = self.serving.await {
+            tracing::error!(%error, "the server broke off");
+        }
+        end(self.service).await
+    }
+}

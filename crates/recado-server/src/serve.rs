@@ -1,0 +1,160 @@
+//! Connections: accepting, their number, and what every request goes through before its route.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::connection::{Outbox, Wire, whole_answer};
+use crate::http::App;
+use crate::limits::{
+    CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX,
+};
+use crate::origin;
+use crate::problem::{Code, Problem};
+
+/// A pause after a failed accept (no file descriptor left, for example), so that it is not a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until `stop`, then waits for what is in flight.
+pub(crate) async fn serve(listener: TcpListener, router: Router, app: App, stop: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let mut connections = JoinSet::new();
+    let mut stopping = stop.clone();
+    loop {
+        let stream = tokio::select! {
+            biased;
+            () = stopped(&mut stopping) => break,
+            // Ended connections are taken out, or the set would grow for ever.
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        // A full server says so at once: waiting in the backlog would look like a dead one.
+        match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => drop(connections.spawn(connection(stream, router.clone(), app.clone(), stop.clone(), place))),
+            Err(_) => {
+                if let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() {
+                    tokio::spawn(refuse(stream, refusal));
+                }
+            }
+        }
+    }
+    drop(listener);
+    let ended = tokio::time::timeout(STOP_TIME_MAX, async { while connections.join_next().await.is_some() {} });
+    if ended.await.is_err() {
+        tracing::warn!(connections = connections.len(), "closing connections that did not end by themselves");
+        connections.shutdown().await;
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    app: App,
+    mut stop: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) {
+    // Answers are written whole: waiting for more to send would only add latency.
+    let _ = stream.set_nodelay(true);
+    let over_loopback = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let outbox = Outbox::default();
+    let held = outbox.clone();
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let answer = answer(router.clone(), app.clone(), held.clone(), over_loopback, request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_headers(HEAD_LINES_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(Wire::new(stream, outbox)), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+    drop(place);
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone: that is a stop too.
+    drop(stop.wait_for(|stops| *stops).await);
+}
+
+fn answer(
+    router: Router,
+    app: App,
+    outbox: Outbox,
+    over_loopback: bool,
+    request: hyper::Request<Incoming>,
+) -> impl Future<Output = Response> + Send {
+    let (mut parts, body) = request.into_parts();
+    let checked = match head_bytes(&parts) {
+        bytes if bytes > HEAD_BYTES_MAX => {
+            let detail = "the request line and headers have at most 16 KiB";
+            Err(Problem::new(Code::HeadersTooLarge, detail).sized(HEAD_BYTES_MAX as u64, Some(bytes as u64)))
+        }
+        _ => origin::check(&parts, over_loopback, app.public.as_ref()),
+    };
+    parts.extensions.insert(outbox);
+    async move {
+        match checked {
+            Ok(()) => match router.oneshot(Request::from_parts(parts, Body::new(body))).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            },
+            Err(problem) => problem.into_response(),
+        }
+    }
+}
+
+/// Size of a head as it is usually written: hyper's own limit counts whole reads, not bytes.
+fn head_bytes(parts: &axum::http::request::Parts) -> usize {
+    let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let line = parts.method.as_str().len() + target + " ".len() + " HTTP/1.1\r\n".len();
+    let lines = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    line + lines.sum::<usize>() + "\r\n".len()
+}
+
+/// Tells a surplus connection that it is one.
+async fn refuse(mut stream: TcpStream, _refusal: OwnedSemaphorePermit) {
+    let problem = Problem::new(Code::Overloaded, format!("{CONNECTIONS_MAX} connections are open; come back later"));
+    let told = async {
+        stream.write_all(&whole_answer(&problem)).await?;
+        stream.shutdown().await?;
+        // What the client sends is read, or the close would be a reset that takes the answer with it.
+        let mut waste = [0; 1_024];
+        while stream.read(&mut waste).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(REFUSAL_TIME_MAX, told).await;
+}
