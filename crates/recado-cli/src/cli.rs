@@ -2,9 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{
-    backup, completions, dlq, enqueue, jobs, log, queues, receive, serve, settle, version,
-};
+use crate::commands::{backup, completions, dlq, enqueue, jobs, log, queues, receive, serve, settle, version};
 use crate::demo;
 use crate::failure::Outcome;
 use crate::ui::Ui;

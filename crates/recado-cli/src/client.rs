@@ -27,22 +27,10 @@ const ANSWER_BYTES_MAX: u64 = 1 << 30;
 #[command(next_help_heading = "Server")]
 pub(crate) struct Remote {
     /// Address of the server
-    #[arg(
-        long,
-        global = true,
-        env = "RECADO_URL",
-        default_value = "http://127.0.0.1:7070",
-        value_name = "URL"
-    )]
+    #[arg(long, global = true, env = "RECADO_URL", default_value = "http://127.0.0.1:7070", value_name = "URL")]
     pub(crate) url: String,
     /// Key to authenticate with (rk_...)
-    #[arg(
-        long,
-        global = true,
-        env = "RECADO_KEY",
-        hide_env_values = true,
-        value_name = "KEY"
-    )]
+    #[arg(long, global = true, env = "RECADO_KEY", hide_env_values = true, value_name = "KEY")]
     pub(crate) key: Option<String>,
 }
 
@@ -68,8 +56,10 @@ pub(crate) struct Answer {
 /// Why there is no successful answer.
 #[derive(Debug)]
 pub(crate) enum CallError {
+    /// Nobody is there: nothing was sent.
+    Absent(String),
     /// Nobody answered, or not to the end: whether the request was carried out is unknown.
-    Unreachable(String),
+    Unanswered(String),
     /// The server refused.
     Refused(Box<Problem>),
 }
@@ -96,7 +86,7 @@ impl Answer {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Unreachable(why) => Self::new(Exit::Unavailable, why),
+            CallError::Absent(why) | CallError::Unanswered(why) => Self::new(Exit::Unavailable, why),
             CallError::Refused(problem) => Self::from(*problem),
         }
     }
@@ -107,15 +97,11 @@ impl Client {
     pub(crate) fn new(remote: &Remote) -> Result<Self, Failure> {
         let base = remote.url.trim_end_matches('/').to_owned();
         let wrong = |why: &str| Failure::usage(format!("--url {base}: {why}"));
-        let uri: Uri = base
-            .parse()
-            .map_err(|_| wrong("not an address, it looks like http://127.0.0.1:7070"))?;
+        let uri: Uri = base.parse().map_err(|_| wrong("not an address, it looks like http://127.0.0.1:7070"))?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
-                return Err(wrong(
-                    "this build speaks plain http only: go through a local proxy or a tunnel",
-                ));
+                return Err(wrong("this build speaks plain http only: go through a local proxy or a tunnel"));
             }
             _ => return Err(wrong("not an address, it looks like http://127.0.0.1:7070")),
         }
@@ -129,19 +115,12 @@ impl Client {
             // A proxy for the outside world is never the way to this machine.
             config = config.proxy(None);
         }
-        Ok(Self {
-            agent: Agent::new_with_config(config.build()),
-            base,
-            key: remote.key.clone(),
-        })
+        Ok(Self { agent: Agent::new_with_config(config.build()), base, key: remote.key.clone() })
     }
 
     /// A client without a key, for a server of our own.
     pub(crate) fn local(url: &str) -> Result<Self, Failure> {
-        Self::new(&Remote {
-            url: url.to_owned(),
-            key: None,
-        })
+        Self::new(&Remote { url: url.to_owned(), key: None })
     }
 
     /// `GET`.
@@ -160,12 +139,7 @@ impl Client {
     }
 
     /// `POST` that may be answered only after `wait`.
-    pub(crate) fn post_waiting(
-        &self,
-        path: &Path,
-        body: &impl Serialize,
-        wait: Duration,
-    ) -> Result<Answer, CallError> {
+    pub(crate) fn post_waiting(&self, path: &Path, body: &impl Serialize, wait: Duration) -> Result<Answer, CallError> {
         self.send("POST", path, json(body)?, &[], wait)
     }
 
@@ -183,9 +157,7 @@ impl Client {
         headers: &[(&str, &str)],
         wait: Duration,
     ) -> Result<Answer, CallError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{}", self.base, path.0));
+        let mut request = Request::builder().method(method).uri(format!("{}{}", self.base, path.0));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
@@ -195,12 +167,7 @@ impl Client {
         let patience = PATIENCE + wait;
         match body {
             Body::None => self.run(request.body(()), patience),
-            Body::Json(bytes) => self.run(
-                request
-                    .header("content-type", "application/json")
-                    .body(bytes),
-                patience,
-            ),
+            Body::Json(bytes) => self.run(request.header("content-type", "application/json").body(bytes), patience),
             Body::Ndjson(bytes) => {
                 let request = request.header("content-type", "application/x-ndjson");
                 self.run(request.body(bytes), patience)
@@ -213,30 +180,13 @@ impl Client {
         request: Result<Request<B>, ureq::http::Error>,
         patience: Duration,
     ) -> Result<Answer, CallError> {
-        let request =
-            request.map_err(|error| CallError::Unreachable(format!("{}: {error}", self.base)))?;
-        let configured = self
-            .agent
-            .configure_request(request)
-            .timeout_global(Some(patience))
-            .build();
-        let mut response = self
-            .agent
-            .run(configured)
-            .map_err(|error| self.unreachable(&error))?;
+        let request = request.map_err(|error| CallError::Absent(format!("{}: {error}", self.base)))?;
+        let configured = self.agent.configure_request(request).timeout_global(Some(patience)).build();
+        let mut response = self.agent.run(configured).map_err(|error| self.unreachable(&error))?;
         let status = response.status().as_u16();
-        let header = |name: &str| {
-            response
-                .headers()
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-        };
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let etag = header("etag").map(str::to_owned);
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_string();
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = body.map_err(|error| self.unreachable(&error))?;
         if (200..300).contains(&status) {
             return Ok(Answer { status, text, etag });
@@ -245,23 +195,29 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> CallError {
-        let why = match error {
-            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                "no server answers there; start one with `recado serve`, or name another with --url or RECADO_URL"
-                    .to_owned()
+        let base = &self.base;
+        match error {
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => CallError::Absent(format!(
+                "{base}: no server answers there; start one with `recado serve`, or name another with \
+                     --url or RECADO_URL"
+            )),
+            ureq::Error::HostNotFound => CallError::Absent(format!("{base}: no such host; check --url or RECADO_URL")),
+            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
+                CallError::Absent(format!("{base}: no connection in time; check --url or RECADO_URL"))
             }
-            ureq::Error::HostNotFound => "no such host; check --url or RECADO_URL".to_owned(),
-            ureq::Error::Timeout(_) => "no answer in time; whether it was done is unknown".to_owned(),
-            other => format!("the connection broke ({other}); whether it was done is unknown"),
-        };
-        CallError::Unreachable(format!("{}: {why}", self.base))
+            ureq::Error::Timeout(_) => {
+                CallError::Unanswered(format!("{base}: no answer in time; whether it was done is unknown"))
+            }
+            other => {
+                CallError::Unanswered(format!("{base}: the connection broke ({other}); whether it was done is unknown"))
+            }
+        }
     }
 }
 
 fn json(body: &impl Serialize) -> Result<Body, CallError> {
-    let bytes = serde_json::to_vec(body).map_err(|error| {
-        CallError::Unreachable(format!("the request cannot be written as JSON: {error}"))
-    })?;
+    let bytes = serde_json::to_vec(body)
+        .map_err(|error| CallError::Absent(format!("the request cannot be written as JSON: {error}")))?;
     Ok(Body::Json(bytes))
 }
 
@@ -321,10 +277,7 @@ mod tests {
             .query("state", Some("ready,dead"))
             .query("type", None::<&str>)
             .query("after", Some("2026-06-02T09:00:00+02:00"));
-        assert_eq!(
-            path.0,
-            "/v1/queues/a%2Fb%20%3F%C3%B1/jobs?state=ready%2Cdead&after=2026-06-02T09:00:00%2B02:00"
-        );
+        assert_eq!(path.0, "/v1/queues/a%2Fb%20%3F%C3%B1/jobs?state=ready%2Cdead&after=2026-06-02T09:00:00%2B02:00");
     }
 
     #[test]

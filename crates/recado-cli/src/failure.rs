@@ -43,11 +43,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with an exit code and a message.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            problem: None,
-        }
+        Self { exit, message: message.into(), problem: None }
     }
 
     /// The command line or the environment is wrong.
@@ -77,9 +73,7 @@ impl From<recado_log::Error> for Failure {
         let exit = match &error {
             Error::InUse { .. } | Error::Full { .. } => Exit::TryAgain,
             Error::ReadOnly { .. } => Exit::NotAllowed,
-            Error::Corrupt { .. } | Error::NewerFormat { .. } | Error::NotEmpty { .. } => {
-                Exit::BadData
-            }
+            Error::Corrupt { .. } | Error::NewerFormat { .. } | Error::NotEmpty { .. } => Exit::BadData,
             _ => Exit::Io,
         };
         Self::new(exit, error.to_string())

@@ -30,10 +30,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let ui = Ui::new(cli.json);
-    let exit = cli
-        .command
-        .run(ui)
-        .unwrap_or_else(|failure| report(ui, &failure));
+    let exit = cli.command.run(ui).unwrap_or_else(|failure| report(ui, &failure));
     ExitCode::from(exit as u8)
 }
 
@@ -61,10 +58,7 @@ fn report(ui: Ui, failure: &Failure) -> Exit {
                 Exit::NotAllowed => "not-allowed",
                 Exit::Ok | Exit::CheckFailed => "failed",
             };
-            eprintln!(
-                "{}",
-                serde_json::json!({ "code": code, "detail": failure.message })
-            );
+            eprintln!("{}", serde_json::json!({ "code": code, "detail": failure.message }));
         }
         _ => eprintln!("recado: {}", failure.message),
     }

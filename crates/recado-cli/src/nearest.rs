@@ -3,12 +3,9 @@
 /// The known word nearest to `word`, if it is near enough to be a slip of the finger.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let wanted = word.to_lowercase();
-    let distance =
-        |candidate: &str| strsim::damerau_levenshtein(&wanted, &candidate.to_lowercase());
-    let (best, steps) = known
-        .iter()
-        .map(|candidate| (*candidate, distance(candidate)))
-        .min_by_key(|(_, steps)| *steps)?;
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&wanted, &candidate.to_lowercase());
+    let (best, steps) =
+        known.iter().map(|candidate| (*candidate, distance(candidate))).min_by_key(|(_, steps)| *steps)?;
     let allowed = (word.chars().count() / 3).max(2);
     (steps <= allowed).then_some(best)
 }

@@ -35,10 +35,7 @@ impl Problem {
 
     /// The stable word to match on.
     pub(crate) fn code(&self) -> &str {
-        self.value
-            .get("code")
-            .and_then(Value::as_str)
-            .unwrap_or("internal")
+        self.value.get("code").and_then(Value::as_str).unwrap_or("internal")
     }
 
     /// What a script sees.
@@ -60,29 +57,14 @@ impl fmt::Display for Problem {
 
 /// `code: detail`, then each error with its place, then what helps.
 pub(crate) fn describe(problem: &Value) -> String {
-    let text = |member: &str| {
-        problem
-            .get(member)
-            .filter(|value| !value.is_null())
-            .map(plain)
-    };
+    let text = |member: &str| problem.get(member).filter(|value| !value.is_null()).map(plain);
     let code = text("code").unwrap_or_else(|| "internal".to_owned());
     let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
     let mut lines = vec![format!("{code}: {detail}")];
     for error in list(problem, "errors") {
-        let index = error
-            .get("index")
-            .map(|index| format!("job {index} "))
-            .unwrap_or_default();
-        let pointer = error
-            .get("pointer")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let place = if pointer.is_empty() {
-            "(whole)"
-        } else {
-            pointer
-        };
+        let index = error.get("index").map(|index| format!("job {index} ")).unwrap_or_default();
+        let pointer = error.get("pointer").and_then(Value::as_str).unwrap_or_default();
+        let place = if pointer.is_empty() { "(whole)" } else { pointer };
         let message = error.get("message").map(plain).unwrap_or_default();
         lines.push(format!("  {index}{}: {message}", printable(place)));
     }
@@ -105,11 +87,7 @@ pub(crate) fn describe(problem: &Value) -> String {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        Self {
-            exit: problem.exit(),
-            message: problem.to_string(),
-            problem: Some(problem.value),
-        }
+        Self { exit: problem.exit(), message: problem.to_string(), problem: Some(problem.value) }
     }
 }
 

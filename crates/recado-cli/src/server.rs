@@ -17,14 +17,10 @@ pub(crate) fn check_options(_options: &Value) -> Result<(), (String, String)> {
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if !(1..=120).contains(&name.len()) || !name.chars().all(fits) {
-        return Err(format!(
-            "`{name}` is not a queue's name: 1 to 120 letters, digits and _ . : -"
-        ));
+        return Err(format!("`{name}` is not a queue's name: 1 to 120 letters, digits and _ . : -"));
     }
     if name.starts_with("recado.") {
-        return Err(format!(
-            "`{name}`: names that begin with recado. are the server's own"
-        ));
+        return Err(format!("`{name}`: names that begin with recado. are the server's own"));
     }
     Ok(())
 }

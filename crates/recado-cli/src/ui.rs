@@ -34,10 +34,7 @@ impl Ui {
     /// Looks at the terminal and at `NO_COLOR`.
     pub(crate) fn new(json: bool) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self {
-            json,
-            color: !json && !refused && io::stdout().is_terminal(),
-        }
+        Self { json, color: !json && !refused && io::stdout().is_terminal() }
     }
 
     /// One line on standard output.
@@ -50,17 +47,12 @@ impl Ui {
     }
 
     /// An answer: as the server sent it with `--json`, else what `human` makes of it.
-    pub(crate) fn answer(
-        self,
-        text: &str,
-        human: impl FnOnce(&Value) -> String,
-    ) -> Result<(), Failure> {
+    pub(crate) fn answer(self, text: &str, human: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
         if self.json {
             return self.line(text.trim_end());
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| {
-            Failure::bad_data(format!("the server's answer is not JSON: {error}"))
-        })?;
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| Failure::bad_data(format!("the server's answer is not JSON: {error}")))?;
         self.line(human(&value).trim_end())
     }
 
@@ -89,14 +81,7 @@ pub(crate) struct Table {
 impl Table {
     /// A table with these headings.
     pub(crate) fn new(headings: &[&str]) -> Self {
-        Self {
-            rows: vec![
-                headings
-                    .iter()
-                    .map(|heading| (*heading).to_owned())
-                    .collect(),
-            ],
-        }
+        Self { rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()] }
     }
 
     /// One more row.
@@ -152,10 +137,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// The array under `member`, or an empty one.
 pub(crate) fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
-    value
-        .get(member)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -167,10 +149,7 @@ mod tests {
         let mut table = Table::new(&["NAME", "READY"]);
         table.row(vec!["e-mail".into(), "1".into()]);
         table.row(vec!["x".into(), "1000000".into()]);
-        assert_eq!(
-            table.render("none"),
-            "NAME    READY\ne-mail  1\nx       1000000\n"
-        );
+        assert_eq!(table.render("none"), "NAME    READY\ne-mail  1\nx       1000000\n");
         assert_eq!(Table::new(&["NAME"]).render("none"), "none");
     }
 

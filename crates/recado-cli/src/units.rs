@@ -4,8 +4,7 @@ use std::time::Duration;
 
 /// `"1.5s"`: a number and one of `ms s m h d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("`{text}` is not a duration: a number and one unit of ms, s, m, h, d, like 30s");
+    let wrong = || format!("`{text}` is not a duration: a number and one unit of ms, s, m, h, d, like 30s");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let seconds = match unit {
         "ms" => 0.001,
@@ -20,11 +19,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// `"64KiB"`: a number and one of `B KiB MiB GiB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || {
-        format!(
-            "`{text}` is not a size: a whole number and one unit of B, KiB, MiB, GiB, like 256MiB"
-        )
-    };
+    let wrong = || format!("`{text}` is not a size: a whole number and one unit of B, KiB, MiB, GiB, like 256MiB");
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);
     let number: u64 = number.parse().map_err(|_| wrong())?;

@@ -20,12 +20,7 @@ pub(crate) struct Args {
     /// Directory for the copy; it must be empty or not exist
     to: PathBuf,
     /// Data directory to copy
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "./recado-data",
-        env = "RECADO_DATA"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "./recado-data", env = "RECADO_DATA")]
     data: PathBuf,
     #[command(flatten)]
     remote: Remote,
@@ -78,8 +73,7 @@ impl From<recado_log::Error> for Offline {
 fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Offline> {
     let disk = Arc::new(super::log::open(data)?);
     let (log, _) = FileLog::open(disk, &Options::default(), Arc::new(|| {}))?;
-    let target = RealDisk::new(to)
-        .map_err(|error| Failure::io(format!("cannot make {}", to.display()), &error))?;
+    let target = RealDisk::new(to).map_err(|error| Failure::io(format!("cannot make {}", to.display()), &error))?;
     let backup = log.file_reader().backup_to(&target)?;
     Box::new(log).close()?;
     Ok(backup)
@@ -91,11 +85,7 @@ fn online(args: &Args, to: &FilePath, ui: Ui) -> Result<(), Failure> {
     let client = Client::new(&args.remote)?;
     let answer = client.post(&Path::v1(&["backup"]), &json!({ "to": to }))?;
     ui.answer(&answer.text, |value| {
-        format!(
-            "{} bytes copied by the running server to {}",
-            cell(value, "bytes"),
-            to.display()
-        )
+        format!("{} bytes copied by the running server to {}", cell(value, "bytes"), to.display())
     })
 }
 

@@ -44,12 +44,10 @@ enum Dlq {
         cursor: Option<String>,
     },
     /// Put dead jobs back in their queue
-    #[command(
-        after_help = "Examples:\n  recado dlq replay email job_018f3c5e7b1a7c3d9e2f1a2b3c4d5e6f\n  \
+    #[command(after_help = "Examples:\n  recado dlq replay email job_018f3c5e7b1a7c3d9e2f1a2b3c4d5e6f\n  \
         recado dlq replay email --kind smtp-down --rate 10/s\n  \
         recado dlq replay email --all --dry-run\n  \
-        recado dlq replay email --type email.send --patch '{\"templateId\":\"welcome\"}' --wait"
-    )]
+        recado dlq replay email --type email.send --patch '{\"templateId\":\"welcome\"}' --wait")]
     Replay(Replay),
     /// Remove dead jobs for good, with a reason for the record
     Discard {
@@ -134,20 +132,11 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
         Dlq::Show { id } => jobs::show(&client, ui, id, None),
         Dlq::Groups { queue, cursor } => groups(&client, ui, queue, cursor.as_deref()),
         Dlq::Replay(args) => replay(&client, ui, args),
-        Dlq::Discard {
-            queue,
-            selection,
-            reason,
-        } => {
+        Dlq::Discard { queue, selection, reason } => {
             let mut body = selection.body()?;
             body.insert("reason".to_owned(), json!(reason));
             let answer = client.post(&Path::v1(&["queues", queue, "dead", "discard"]), &body)?;
-            ui.answer(&answer.text, |value| {
-                format!(
-                    "{} dead jobs discarded from {queue}",
-                    cell(value, "discarded")
-                )
-            })?;
+            ui.answer(&answer.text, |value| format!("{} dead jobs discarded from {queue}", cell(value, "discarded")))?;
             Ok(Exit::Ok)
         }
     }
@@ -178,15 +167,7 @@ fn groups(client: &Client, ui: Ui, queue: &str, cursor: Option<&str>) -> Outcome
     let path = Path::v1(&["queues", queue, "dead", "groups"]).query("cursor", cursor);
     let answer = client.get(&path)?;
     ui.answer(&answer.text, |value| {
-        let mut table = Table::new(&[
-            "FINGERPRINT",
-            "COUNT",
-            "TYPE",
-            "KIND",
-            "LAST",
-            "MESSAGE",
-            "NOTE",
-        ]);
+        let mut table = Table::new(&["FINGERPRINT", "COUNT", "TYPE", "KIND", "LAST", "MESSAGE", "NOTE"]);
         for group in list(value, "groups") {
             table.row(vec![
                 cell(group, "fingerprint"),
@@ -228,9 +209,7 @@ impl Selection {
             }
         }
         if filter.is_empty() {
-            return Err(Failure::usage(
-                "which dead jobs? give their ids, a filter like --type or --kind, or --all",
-            ));
+            return Err(Failure::usage("which dead jobs? give their ids, a filter like --type or --kind, or --all"));
         }
         body.insert("filter".to_owned(), Value::Object(filter));
         Ok(body)
@@ -244,10 +223,7 @@ fn replay(client: &Client, ui: Ui, args: &Replay) -> Outcome {
             body.insert(member.to_owned(), value);
         }
     };
-    put(
-        "payloadPatch",
-        args.patch.as_deref().map(patch).transpose()?,
-    );
+    put("payloadPatch", args.patch.as_deref().map(patch).transpose()?);
     put("rate", args.rate.clone().map(Value::from));
     put("dryRun", args.dry_run.then_some(json!(true)));
     put("haltAfter", args.halt_after.map(Value::from));
@@ -268,8 +244,7 @@ fn replay(client: &Client, ui: Ui, args: &Replay) -> Outcome {
 }
 
 fn patch(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text)
-        .map_err(|error| Failure::bad_data(format!("--patch is not JSON: {error}")))
+    serde_json::from_str(text).map_err(|error| Failure::bad_data(format!("--patch is not JSON: {error}")))
 }
 
 fn describe(replay: &Value) -> String {

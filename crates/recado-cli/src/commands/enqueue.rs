@@ -22,19 +22,13 @@ const STDIN_BYTES_MAX: u64 = 32 << 20;
 
 /// One job, or a file of them.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  recado enqueue email email.send '{\"deliveryId\":\"mail-1001\"}'\n  \
-    recado enqueue email --file jobs.ndjson\n  tail -f events.ndjson | recado enqueue email --file -"
-)]
+#[command(after_help = "Examples:\n  recado enqueue email email.send '{\"deliveryId\":\"mail-1001\"}'\n  \
+    recado enqueue email --file jobs.ndjson\n  tail -f events.ndjson | recado enqueue email --file -")]
 pub(crate) struct Args {
     /// Queue, created when it does not exist
     queue: String,
     /// Type of the job, like email.send
-    #[arg(
-        value_name = "TYPE",
-        required_unless_present = "file",
-        conflicts_with = "file"
-    )]
+    #[arg(value_name = "TYPE", required_unless_present = "file", conflicts_with = "file")]
     job_type: Option<String>,
     /// Payload as JSON text, or - for standard input
     #[arg(conflicts_with = "file")]
@@ -121,10 +115,7 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
         }
         _ => raw(&job)?,
     };
-    let key = args
-        .request_key
-        .as_deref()
-        .map(|key| ("idempotency-key", key));
+    let key = args.request_key.as_deref().map(|key| ("idempotency-key", key));
     let path = Path::v1(&["queues", &args.queue, "jobs"]);
     let body = Body::Json(body.get().as_bytes().to_vec());
     let answer = client.send("POST", &path, body, key.as_slice(), Duration::ZERO)?;
@@ -146,11 +137,7 @@ fn job(args: &Args) -> Result<Job, Failure> {
     put(&mut job, "group", args.group.as_ref())?;
     put(&mut job, "idempotencyKey", args.idempotency_key.as_ref())?;
     put(&mut job, "maxAttempts", args.max_attempts)?;
-    put(
-        &mut job,
-        "visibilityTimeout",
-        args.visibility_timeout.as_ref(),
-    )?;
+    put(&mut job, "visibilityTimeout", args.visibility_timeout.as_ref())?;
     put(&mut job, "timeout", args.timeout.as_ref())?;
     put(&mut job, "expiresAfter", args.expires_after.as_ref())?;
     if let Some(key) = &args.dedup_key {
@@ -172,9 +159,8 @@ fn job(args: &Args) -> Result<Job, Failure> {
 fn headers(given: &[String]) -> Result<BTreeMap<&str, &str>, Failure> {
     let mut headers = BTreeMap::new();
     for header in given {
-        let (name, value) = header
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--header {header}: write NAME=VALUE")))?;
+        let (name, value) =
+            header.split_once('=').ok_or_else(|| Failure::usage(format!("--header {header}: write NAME=VALUE")))?;
         if headers.insert(name, value).is_some() {
             return Err(Failure::usage(format!("--header {name}: given twice")));
         }
@@ -191,20 +177,14 @@ fn payload_text(argument: &str) -> Result<String, Failure> {
         .lock()
         .take(STDIN_BYTES_MAX)
         .read_to_string(&mut text)
-        .map_err(|error| {
-            Failure::bad_data(format!(
-                "cannot read the payload from standard input: {error}"
-            ))
-        })?;
+        .map_err(|error| Failure::bad_data(format!("cannot read the payload from standard input: {error}")))?;
     Ok(text)
 }
 
 /// A JSON text as it stands, without the blanks around it.
 fn json_text(text: &str, what: &str) -> Result<Box<RawValue>, Failure> {
     serde_json::from_str::<Box<RawValue>>(text).map_err(|error| {
-        Failure::bad_data(format!(
-            "the {what} is not JSON: {error}; a string needs its quotes, like '\"text\"'"
-        ))
+        Failure::bad_data(format!("the {what} is not JSON: {error}; a string needs its quotes, like '\"text\"'"))
     })
 }
 
@@ -216,8 +196,7 @@ fn put(job: &mut Job, member: &'static str, value: Option<impl Serialize>) -> Re
 }
 
 fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
-    to_raw_value(value)
-        .map_err(|error| Failure::bad_data(format!("cannot be written as JSON: {error}")))
+    to_raw_value(value).map_err(|error| Failure::bad_data(format!("cannot be written as JSON: {error}")))
 }
 
 fn human(queue: &str, answer: &Value) -> String {
@@ -228,10 +207,7 @@ fn human(queue: &str, answer: &Value) -> String {
     for job in list(answer, "jobs") {
         let id = cell(job, "id");
         lines.push(if job.get("deduplicated") == Some(&Value::Bool(true)) {
-            format!(
-                "{id} already there under this key, state {}",
-                cell(job, "state")
-            )
+            format!("{id} already there under this key, state {}", cell(job, "state"))
         } else {
             format!("{id} enqueued in {queue}")
         });

@@ -44,6 +44,22 @@ struct Chunk {
     numbers: Vec<u64>,
 }
 
+/// Where the jobs come from and go to.
+struct Source<'a> {
+    queue: &'a str,
+    file: &'a FilePath,
+}
+
+impl Source<'_> {
+    /// How to enqueue the rest.
+    fn go_on(&self, line: u64) -> String {
+        if self.file == FilePath::new("-") {
+            return format!("; go on with line {line} of the input");
+        }
+        format!("; go on with: tail -n +{line} {} | recado enqueue {} --file -", self.file.display(), self.queue)
+    }
+}
+
 /// What came of a chunk.
 struct Sent {
     accepted: usize,
@@ -57,36 +73,32 @@ pub(crate) fn run(client: &Client, queue: &str, file: &FilePath, ui: Ui) -> Outc
     } else {
         let what = || format!("cannot read {}", file.display());
         let opened = File::open(file).map_err(|error| Failure::io(what(), &error))?;
-        let length = opened
-            .metadata()
-            .map_err(|error| Failure::io(what(), &error))?
-            .len();
+        let length = opened.metadata().map_err(|error| Failure::io(what(), &error))?.len();
         (Box::new(opened), Some(length))
     };
     let (sender, lines) = sync_channel(LINES_AHEAD);
     // Not joined: after a failure it may wait for a pipe that never ends.
     std::thread::spawn(move || read_lines(input, &sender));
+    let source = Source { queue, file };
     let bar = progress(bytes, ui);
     let path = Path::v1(&["queues", queue, "jobs"]);
     let mut accepted = 0_u64;
     let mut next = None;
-    while let Some(chunk) =
-        collect(&lines, &mut next).map_err(|failure| advise(failure, accepted))?
-    {
+    while let Some(chunk) = collect(&lines, &mut next).map_err(|failure| advise(failure, accepted))? {
         let first = chunk.numbers.first().copied().unwrap_or(1);
         let size = chunk.bytes.len() as u64;
         let sent = match send(client, &path, chunk.bytes) {
             Ok(sent) => sent,
             Err(error) => {
                 bar.abandon();
-                return Err(broken(error, accepted, first, file));
+                return Err(broken(error, accepted, first, &source));
             }
         };
         accepted += sent.accepted as u64;
         if let Some(problem) = sent.problem {
             bar.abandon();
             let line = chunk.numbers.get(sent.accepted).copied().unwrap_or(first);
-            return Err(refused(&problem, &chunk.numbers, accepted, line, file));
+            return Err(refused(&problem, &chunk.numbers, accepted, line, &source));
         }
         bar.inc(size);
         bar.set_message(accepted.to_string());
@@ -105,10 +117,7 @@ fn read_lines(input: impl Read, sender: &SyncSender<NextLine>) {
     let mut number = 0;
     loop {
         let mut bytes = Vec::new();
-        let read = input
-            .by_ref()
-            .take(LINE_BYTES_MAX + 1)
-            .read_until(b'\n', &mut bytes);
+        let read = input.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut bytes);
         number += 1;
         let line = match read {
             Ok(0) => return,
@@ -128,10 +137,7 @@ fn read_lines(input: impl Read, sender: &SyncSender<NextLine>) {
 
 /// The next chunk, or `None` at the end. `next` holds what no longer fitted into the last one: a line,
 /// or the failure that ended the reading, which must not take the lines before it along.
-fn collect(
-    lines: &Receiver<NextLine>,
-    next: &mut Option<NextLine>,
-) -> Result<Option<Chunk>, Failure> {
+fn collect(lines: &Receiver<NextLine>, next: &mut Option<NextLine>) -> Result<Option<Chunk>, Failure> {
     let mut chunk = Chunk::default();
     let mut until = None;
     while chunk.numbers.len() < CHUNK_LINES_MAX {
@@ -146,9 +152,7 @@ fn collect(
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             },
         };
-        let fits = |line: &Line| {
-            chunk.bytes.is_empty() || chunk.bytes.len() + line.bytes.len() <= CHUNK_BYTES_MAX
-        };
+        let fits = |line: &Line| chunk.bytes.is_empty() || chunk.bytes.len() + line.bytes.len() <= CHUNK_BYTES_MAX;
         match read {
             Ok(line) if fits(&line) => {
                 chunk.bytes.extend_from_slice(line.bytes.trim_ascii_end());
@@ -172,30 +176,22 @@ fn remaining(until: Instant) -> Duration {
 
 fn send(client: &Client, path: &Path, bytes: Vec<u8>) -> Result<Sent, CallError> {
     let answer = client.send("POST", path, Body::Ndjson(bytes), &[], Duration::ZERO)?;
-    let last = answer
-        .text
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let last = answer.text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let ending: Value = serde_json::from_str(last).unwrap_or(Value::Null);
     let accepted = ending.get("accepted").and_then(Value::as_u64);
     let Some(accepted) = accepted.and_then(|count| usize::try_from(count).ok()) else {
-        return Err(CallError::Unreachable(
-            "the answer ended before its last line; whether the rest was done is unknown"
-                .to_owned(),
+        return Err(CallError::Unanswered(
+            "the answer ended before its last line; whether the rest was done is unknown".to_owned(),
         ));
     };
-    Ok(Sent {
-        accepted,
-        problem: ending.get("problem").cloned(),
-    })
+    Ok(Sent { accepted, problem: ending.get("problem").cloned() })
 }
 
 /// A chunk that was refused as a whole, or whose answer was lost.
-fn broken(error: CallError, accepted: u64, first: u64, file: &FilePath) -> Failure {
-    let unknown = matches!(&error, CallError::Unreachable(_));
+fn broken(error: CallError, accepted: u64, first: u64, source: &Source<'_>) -> Failure {
+    let unknown = matches!(&error, CallError::Unanswered(_));
     let mut failure = advise(Failure::from(error), accepted);
-    failure.message.push_str(&go_on(first, file));
+    failure.message.push_str(&source.go_on(first));
     if unknown {
         failure.message.push_str(
             "\nthe jobs of the last chunk may have been accepted: without a dedup key they could be enqueued twice",
@@ -205,30 +201,20 @@ fn broken(error: CallError, accepted: u64, first: u64, file: &FilePath) -> Failu
 }
 
 /// A chunk that was refused for what is in it: the server counts from the request's first line.
-fn refused(problem: &Value, numbers: &[u64], accepted: u64, line: u64, file: &FilePath) -> Failure {
+fn refused(problem: &Value, numbers: &[u64], accepted: u64, line: u64, source: &Source<'_>) -> Failure {
     let mut problem = problem.clone();
     let mut named = Vec::new();
     if let Some(errors) = problem.get_mut("errors").and_then(Value::as_array_mut) {
         for error in errors {
-            let index = error
-                .get("index")
-                .and_then(Value::as_u64)
-                .and_then(|index| usize::try_from(index).ok());
+            let index = error.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
             if let Some(number) = index.and_then(|index| numbers.get(index)) {
                 error["line"] = json!(number);
                 named.push(number.to_string());
             }
         }
     }
-    let status = problem
-        .get("status")
-        .and_then(Value::as_u64)
-        .and_then(|status| u16::try_from(status).ok());
-    let exit = crate::problem::Problem {
-        status: status.unwrap_or(400),
-        value: problem.clone(),
-    }
-    .exit();
+    let status = problem.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+    let exit = crate::problem::Problem { status: status.unwrap_or(400), value: problem.clone() }.exit();
     let mut message = describe(&problem);
     if !named.is_empty() {
         message.push_str(&format!("\n  in line {} of the input", named.join(", ")));
@@ -236,32 +222,16 @@ fn refused(problem: &Value, numbers: &[u64], accepted: u64, line: u64, file: &Fi
     problem["accepted"] = json!(accepted);
     problem["nextLine"] = json!(line);
     message.push_str(&format!("\naccepted {accepted} jobs before that"));
-    message.push_str(&go_on(line, file));
-    Failure {
-        exit,
-        message,
-        problem: Some(problem),
-    }
+    message.push_str(&source.go_on(line));
+    Failure { exit, message, problem: Some(problem) }
 }
 
 fn advise(mut failure: Failure, accepted: u64) -> Failure {
-    failure
-        .message
-        .push_str(&format!("\naccepted {accepted} jobs before that"));
+    failure.message.push_str(&format!("\naccepted {accepted} jobs before that"));
     if let Some(problem) = &mut failure.problem {
         problem["accepted"] = json!(accepted);
     }
     failure
-}
-
-fn go_on(line: u64, file: &FilePath) -> String {
-    if file == FilePath::new("-") {
-        return format!("; go on with line {line} of the input");
-    }
-    format!(
-        "; go on with: tail -n +{line} {} | recado enqueue QUEUE --file -",
-        file.display()
-    )
 }
 
 /// A bar on a terminal, nothing elsewhere: progress goes to standard error, answers to standard output.
@@ -270,14 +240,10 @@ fn progress(bytes: Option<u64>, ui: Ui) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let (bar, template) = match bytes {
-        Some(bytes) => (
-            ProgressBar::new(bytes),
-            "{wide_bar} {msg} jobs  {bytes}/{total_bytes}  {bytes_per_sec}  {eta}",
-        ),
-        None => (
-            ProgressBar::new_spinner(),
-            "{spinner} {msg} jobs  {bytes}  {bytes_per_sec}",
-        ),
+        Some(bytes) => {
+            (ProgressBar::new(bytes), "{wide_bar} {msg} jobs  {bytes}/{total_bytes}  {bytes_per_sec}  {eta}")
+        }
+        None => (ProgressBar::new_spinner(), "{spinner} {msg} jobs  {bytes}  {bytes_per_sec}"),
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -37,10 +37,7 @@ enum Jobs {
     /// Cancel jobs
     Cancel {
         /// Ids of the jobs
-        #[arg(
-            required_unless_present = "business_id",
-            conflicts_with = "business_id"
-        )]
+        #[arg(required_unless_present = "business_id", conflicts_with = "business_id")]
         ids: Vec<String>,
         /// All jobs of this business object
         #[arg(long, value_name = "ID")]
@@ -125,11 +122,9 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
         None => list_jobs(&client, ui, &args.list),
         Some(Jobs::List(list)) => list_jobs(&client, ui, list),
         Some(Jobs::Show { id, wait }) => show(&client, ui, id, wait.as_deref()),
-        Some(Jobs::Cancel {
-            ids,
-            business_id,
-            reason,
-        }) => cancel(&client, ui, ids, business_id.as_deref(), reason.as_deref()),
+        Some(Jobs::Cancel { ids, business_id, reason }) => {
+            cancel(&client, ui, ids, business_id.as_deref(), reason.as_deref())
+        }
     }
 }
 
@@ -138,10 +133,8 @@ fn list_jobs(client: &Client, ui: Ui, args: &ListArgs) -> Outcome {
         Some(queue) => Path::v1(&["queues", queue, "jobs"]),
         None => Path::v1(&["jobs"]),
     };
-    let path = args
-        .filter
-        .apply(path.query("state", args.state.as_ref()))
-        .query("payload", args.payload.then_some("true"));
+    let path =
+        args.filter.apply(path.query("state", args.state.as_ref())).query("payload", args.payload.then_some("true"));
     let answer = client.get(&path)?;
     ui.answer(&answer.text, |value| {
         let mut headings = vec!["JOB", "TYPE", "STATE", "ATTEMPTS", "DUE", "HELD BACK"];
@@ -171,9 +164,7 @@ fn list_jobs(client: &Client, ui: Ui, args: &ListArgs) -> Outcome {
 /// Shows one job, after its end if asked to wait for it.
 pub(crate) fn show(client: &Client, ui: Ui, id: &str, wait: Option<&str>) -> Outcome {
     let patience = match wait {
-        Some(text) => {
-            units::duration(text).map_err(|why| Failure::usage(format!("--wait: {why}")))?
-        }
+        Some(text) => units::duration(text).map_err(|why| Failure::usage(format!("--wait: {why}")))?,
         None => Duration::ZERO,
     };
     let answer = client.get_waiting(&Path::v1(&["jobs", id]).query("wait", wait), patience)?;
@@ -183,13 +174,8 @@ pub(crate) fn show(client: &Client, ui: Ui, id: &str, wait: Option<&str>) -> Out
 
 /// Everything about a job, a line a member; what is null is left out.
 pub(crate) fn describe(job: &Value) -> String {
-    let mut text = format!(
-        "{} {} in {}: {}\n",
-        cell(job, "id"),
-        cell(job, "type"),
-        cell(job, "queue"),
-        cell(job, "state")
-    );
+    let mut text =
+        format!("{} {} in {}: {}\n", cell(job, "id"), cell(job, "type"), cell(job, "queue"), cell(job, "state"));
     for (member, value) in job.as_object().into_iter().flatten() {
         let told = ["id", "type", "queue", "state", "errors"].contains(&member.as_str());
         if !told && !value.is_null() {
@@ -208,20 +194,11 @@ pub(crate) fn describe(job: &Value) -> String {
     text
 }
 
-fn cancel(
-    client: &Client,
-    ui: Ui,
-    ids: &[String],
-    business_id: Option<&str>,
-    reason: Option<&str>,
-) -> Outcome {
+fn cancel(client: &Client, ui: Ui, ids: &[String], business_id: Option<&str>, reason: Option<&str>) -> Outcome {
     if let ([id], None, None) = (ids, business_id, reason) {
         let answer = client.delete(&Path::v1(&["jobs", id]))?;
-        let text = if answer.status == 202 {
-            "is in flight: its worker was told, an ack still counts"
-        } else {
-            "cancelled"
-        };
+        let text =
+            if answer.status == 202 { "is in flight: its worker was told, an ack still counts" } else { "cancelled" };
         ui.answer(&answer.text, |_| format!("{} {text}", printable(id)))?;
         return Ok(Exit::Ok);
     }

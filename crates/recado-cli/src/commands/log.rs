@@ -35,26 +35,13 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     match &args.command {
         Log::Check { dir } => {
             let report = recado_log::check(&open(dir)?)?;
-            let is_sound =
-                !matches!(report.verdict, Verdict::Corrupt(_)) && report.damaged_tails.is_empty();
-            ui.line(if ui.json {
-                report_json(&report).to_string()
-            } else {
-                report_text(dir, &report)
-            })?;
-            Ok(if is_sound {
-                Exit::Ok
-            } else {
-                Exit::CheckFailed
-            })
+            let is_sound = !matches!(report.verdict, Verdict::Corrupt(_)) && report.damaged_tails.is_empty();
+            ui.line(if ui.json { report_json(&report).to_string() } else { report_text(dir, &report) })?;
+            Ok(if is_sound { Exit::Ok } else { Exit::CheckFailed })
         }
         Log::Repair { dir } => {
             let repair = recado_log::repair(&open(dir)?)?;
-            ui.line(if ui.json {
-                repair_json(&repair).to_string()
-            } else {
-                repair_text(dir, &repair)
-            })?;
+            ui.line(if ui.json { repair_json(&repair).to_string() } else { repair_text(dir, &repair) })?;
             Ok(Exit::Ok)
         }
     }
@@ -64,25 +51,16 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
 pub(crate) fn open(dir: &Path) -> Result<RealDisk, Failure> {
     let what = || format!("cannot open {}", dir.display());
     let entries = std::fs::read_dir(dir).map_err(|error| Failure::io(what(), &error))?;
-    let is_log =
-        |name: &std::ffi::OsStr| name == "LOCK" || name.as_encoded_bytes().ends_with(b".log");
+    let is_log = |name: &std::ffi::OsStr| name == "LOCK" || name.as_encoded_bytes().ends_with(b".log");
     if !entries.flatten().any(|entry| is_log(&entry.file_name())) {
-        return Err(Failure::bad_data(format!(
-            "{} is not a data directory: it has no log",
-            dir.display()
-        )));
+        return Err(Failure::bad_data(format!("{} is not a data directory: it has no log", dir.display())));
     }
     RealDisk::new(dir).map_err(|error| Failure::io(what(), &error))
 }
 
 fn report_text(dir: &Path, report: &Report) -> String {
     let mut lines = vec![
-        format!(
-            "{}: {} segments, {} batches",
-            dir.display(),
-            report.segments,
-            report.batches
-        ),
+        format!("{}: {} segments, {} batches", dir.display(), report.segments, report.batches),
         format!("  positions  {} to {}", report.first, report.tip),
         format!("  epoch      {}", report.epoch),
         format!("  events     {} bytes", report.head_bytes),
@@ -91,10 +69,7 @@ fn report_text(dir: &Path, report: &Report) -> String {
     lines.push(match &report.verdict {
         Verdict::Whole => "whole: it opens, nothing is lost".to_owned(),
         Verdict::TornTail(bad) => {
-            format!(
-                "torn tail: it opens and cuts what was never committed\n  {}",
-                place(bad)
-            )
+            format!("torn tail: it opens and cuts what was never committed\n  {}", place(bad))
         }
         Verdict::Corrupt(bad) => format!(
             "corrupt: it does not open, something durable is damaged\n  {}\n\
@@ -128,10 +103,7 @@ fn report_json(report: &Report) -> Value {
 fn repair_text(dir: &Path, repair: &Repair) -> String {
     let mut lines = Vec::new();
     if repair.headers_rewritten > 0 {
-        lines.push(format!(
-            "{} segment headers written anew, nothing lost by that",
-            repair.headers_rewritten
-        ));
+        lines.push(format!("{} segment headers written anew, nothing lost by that", repair.headers_rewritten));
     }
     match &repair.cut {
         Some(cut) => lines.push(format!(
@@ -161,10 +133,7 @@ fn repair_json(repair: &Repair) -> Value {
 
 fn place(bad: &Damage) -> String {
     let file = bad.file.display();
-    format!(
-        "{file}: {} at offset {} (position {})",
-        bad.what, bad.offset, bad.position
-    )
+    format!("{file}: {} at offset {} (position {})", bad.what, bad.offset, bad.position)
 }
 
 fn damage_json(bad: &Damage) -> Value {

@@ -34,11 +34,9 @@ enum Queues {
     /// Show the configuration of a queue
     Show { name: String },
     /// Change options of a queue, or create it
-    #[command(
-        after_help = "Examples:\n  recado queues set email visibilityTimeout=30s maxAttempts=3\n  \
+    #[command(after_help = "Examples:\n  recado queues set email visibilityTimeout=30s maxAttempts=3\n  \
                             recado queues set email groups.ordered=true rateLimit=null\n  \
-                            recado queues set email --file email.json"
-    )]
+                            recado queues set email --file email.json")]
     Set {
         name: String,
         /// OPTION=VALUE; a dot goes into an option, null takes it back to its default
@@ -94,20 +92,10 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
             ui.answer(&answer.text, show)?;
             Ok(Exit::Ok)
         }
-        Some(Queues::Set {
-            name,
-            options,
-            file,
-        }) => set(&client, ui, name, options, file.as_ref()),
+        Some(Queues::Set { name, options, file }) => set(&client, ui, name, options, file.as_ref()),
         Some(Queues::Pause { name, reason }) => act(&client, ui, name, "pause", reason.as_deref()),
-        Some(Queues::Resume { name, reason }) => {
-            act(&client, ui, name, "resume", reason.as_deref())
-        }
-        Some(Queues::Purge {
-            name,
-            states,
-            reason,
-        }) => purge(&client, ui, name, states, reason.as_deref()),
+        Some(Queues::Resume { name, reason }) => act(&client, ui, name, "resume", reason.as_deref()),
+        Some(Queues::Purge { name, states, reason }) => purge(&client, ui, name, states, reason.as_deref()),
         Some(Queues::Delete { name, force }) => {
             let path = Path::v1(&["queues", name]).query("force", force.then_some("true"));
             let answer = client.delete(&path)?;
@@ -122,22 +110,11 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
 }
 
 fn list_queues(client: &Client, ui: Ui, limit: u32, cursor: Option<&str>) -> Outcome {
-    let path = Path::v1(&["queues"])
-        .query("limit", Some(limit.to_string()))
-        .query("cursor", cursor);
+    let path = Path::v1(&["queues"]).query("limit", Some(limit.to_string())).query("cursor", cursor);
     let answer = client.get(&path)?;
     ui.answer(&answer.text, |value| {
-        let mut table = Table::new(&[
-            "QUEUE",
-            "READY",
-            "DELAYED",
-            "IN FLIGHT",
-            "DEAD",
-            "OLDEST",
-            "FAILURES",
-            "STATE",
-            "SOURCE",
-        ]);
+        let mut table =
+            Table::new(&["QUEUE", "READY", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST", "FAILURES", "STATE", "SOURCE"]);
         for queue in list(value, "queues") {
             let stats = queue.get("stats").unwrap_or(&Value::Null);
             let paused = queue.get("paused").is_some_and(is_set);
@@ -179,11 +156,7 @@ fn share(value: Option<&Value>) -> String {
 }
 
 fn show(value: &Value) -> String {
-    let mut text = format!(
-        "queue {} (source {})\n",
-        cell(value, "name"),
-        cell(value, "source")
-    );
+    let mut text = format!("queue {} (source {})\n", cell(value, "name"), cell(value, "source"));
     if value.get("paused").is_some_and(is_set) {
         text.push_str("paused\n");
     }
@@ -194,11 +167,7 @@ fn show(value: &Value) -> String {
     let config = value.get("config").unwrap_or(&Value::Null);
     if let Some(effective) = value.get("effective").and_then(Value::as_object) {
         for (option, value) in effective {
-            table.row(vec![
-                option.clone(),
-                plain(value),
-                config.get(option).map(plain).unwrap_or_default(),
-            ]);
+            table.row(vec![option.clone(), plain(value), config.get(option).map(plain).unwrap_or_default()]);
         }
     }
     text + "\n" + &table.render("no options")
@@ -226,10 +195,7 @@ fn stats(value: &Value) -> String {
 }
 
 fn act(client: &Client, ui: Ui, name: &str, verb: &str, reason: Option<&str>) -> Outcome {
-    let answer = client.post(
-        &Path::v1(&["queues", name, verb]),
-        &with_reason(Map::new(), reason),
-    )?;
+    let answer = client.post(&Path::v1(&["queues", name, verb]), &with_reason(Map::new(), reason))?;
     done(ui, &answer, &format!("queue {name}: {verb}d"))
 }
 
@@ -238,13 +204,8 @@ fn purge(client: &Client, ui: Ui, name: &str, states: &[String], reason: Option<
     if !states.is_empty() {
         body.insert("states".to_owned(), json!(states));
     }
-    let answer = client.post(
-        &Path::v1(&["queues", name, "purge"]),
-        &with_reason(body, reason),
-    )?;
-    ui.answer(&answer.text, |value| {
-        format!("{} jobs purged from {name}", cell(value, "purged"))
-    })?;
+    let answer = client.post(&Path::v1(&["queues", name, "purge"]), &with_reason(body, reason))?;
+    ui.answer(&answer.text, |value| format!("{} jobs purged from {name}", cell(value, "purged")))?;
     Ok(Exit::Ok)
 }
 
@@ -273,19 +234,16 @@ fn set(client: &Client, ui: Ui, name: &str, options: &[String], file: Option<&Pa
     let (config, etag) = match file {
         Some(file) => (read_config(file)?, None),
         None => match client.get(&path) {
-            Ok(answer) => (
-                answer.value()?.get("config").cloned().unwrap_or(json!({})),
-                answer.etag,
-            ),
+            Ok(answer) => (answer.value()?.get("config").cloned().unwrap_or(json!({})), answer.etag),
             Err(CallError::Refused(problem)) if problem.status == 404 => (json!({}), None),
             Err(error) => return Err(error.into()),
         },
     };
     let mut config = config;
     for option in options {
-        let (pointer, value) = option.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("{option}: write OPTION=VALUE, like maxAttempts=3"))
-        })?;
+        let (pointer, value) = option
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("{option}: write OPTION=VALUE, like maxAttempts=3")))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         assign(&mut config, pointer, value);
     }
@@ -299,17 +257,12 @@ fn set(client: &Client, ui: Ui, name: &str, options: &[String], file: Option<&Pa
 fn read_config(file: &PathBuf) -> Result<Value, Failure> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
-        std::io::stdin()
-            .lock()
-            .read_to_string(&mut text)
-            .map(|_| text)
+        std::io::stdin().lock().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };
-    let text =
-        read.map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::bad_data(format!("{} is not JSON: {error}", file.display())))
+    let text = read.map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
+    serde_json::from_str(&text).map_err(|error| Failure::bad_data(format!("{} is not JSON: {error}", file.display())))
 }
 
 /// Sets what `pointer` names; null removes it.
@@ -340,8 +293,7 @@ mod tests {
 
     #[test]
     fn options_are_set_in_place() {
-        let mut config =
-            json!({ "maxAttempts": 5, "groups": { "fair": true }, "rateLimit": { "jobs": 1 } });
+        let mut config = json!({ "maxAttempts": 5, "groups": { "fair": true }, "rateLimit": { "jobs": 1 } });
         assign(&mut config, "maxAttempts", json!(3));
         assign(&mut config, "groups.ordered", json!(true));
         assign(&mut config, "breaker.minJobs", json!(7));

@@ -78,10 +78,7 @@ fn receive(client: &Client, args: &Args) -> Result<Answer, Failure> {
     put("max", args.max.map(Value::from));
     put("wait", args.wait.clone().map(Value::from));
     put("worker", args.worker.clone().map(Value::from));
-    put(
-        "visibilityTimeout",
-        args.visibility_timeout.clone().map(Value::from),
-    );
+    put("visibilityTimeout", args.visibility_timeout.clone().map(Value::from));
     put("attemptId", args.attempt_id.clone().map(Value::from));
     put("types", (!args.types.is_empty()).then(|| json!(args.types)));
     let path = match args.queues.as_slice() {
@@ -96,10 +93,7 @@ fn receive(client: &Client, args: &Args) -> Result<Answer, Failure> {
             Path::v1(&["receive"])
         }
     };
-    let wait = args
-        .wait
-        .as_deref()
-        .and_then(|text| units::duration(text).ok());
+    let wait = args.wait.as_deref().and_then(|text| units::duration(text).ok());
     Ok(client.post_waiting(&path, &body, wait.unwrap_or(Duration::ZERO))?)
 }
 
@@ -107,11 +101,9 @@ fn weights(queues: &[String]) -> Result<Value, Failure> {
     let mut weights = Map::new();
     for queue in queues {
         let (name, weight) = queue.split_once('=').unwrap_or((queue, "1"));
-        let weight: u32 = weight.parse().map_err(|_| {
-            Failure::usage(format!(
-                "{queue}: the weight is a whole number, like {name}=5"
-            ))
-        })?;
+        let weight: u32 = weight
+            .parse()
+            .map_err(|_| Failure::usage(format!("{queue}: the weight is a whole number, like {name}=5")))?;
         weights.insert(name.to_owned(), json!(weight));
     }
     Ok(Value::Object(weights))

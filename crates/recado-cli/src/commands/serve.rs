@@ -15,11 +15,9 @@ use crate::ui::Ui;
 
 /// The flags are the configuration's first layer.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Each setting is looked for in this order: the flag, RECADO_* in the environment \
+#[command(after_help = "Each setting is looked for in this order: the flag, RECADO_* in the environment \
     (RECADO_LISTEN, RECADO_PAYLOAD_CACHE, ...), recado.toml, the default.\n\
-    SIGTERM and SIGINT stop the server gracefully; SIGHUP reads [defaults] and [queues] again."
-)]
+    SIGTERM and SIGINT stop the server gracefully; SIGHUP reads [defaults] and [queues] again.")]
 pub(crate) struct Args {
     #[command(flatten)]
     flags: Flags,
@@ -28,9 +26,7 @@ pub(crate) struct Args {
 /// Serves.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     if ui.json {
-        return Err(Failure::usage(
-            "serve has no --json: write --log-format json",
-        ));
+        return Err(Failure::usage("serve has no --json: write --log-format json"));
     }
     let config = config::load(&args.flags)?;
     start_log(config.log_format)?;
@@ -49,10 +45,7 @@ struct Ends {
 
 impl Ends {
     fn new() -> Result<Self, Failure> {
-        Ok(Self {
-            term: listen(SignalKind::terminate())?,
-            int: listen(SignalKind::interrupt())?,
-        })
+        Ok(Self { term: listen(SignalKind::terminate())?, int: listen(SignalKind::interrupt())? })
     }
 
     /// Comes when one of them came; says which.
@@ -125,20 +118,13 @@ async fn reload(running: &Running, config: &Config) {
 /// `RECADO_LOG`, else `RUST_LOG`, else `info` and above.
 fn start_log(format: LogFormat) -> Result<(), Failure> {
     let named = ["RECADO_LOG", "RUST_LOG"].into_iter().find_map(|name| {
-        let filter = std::env::var(name)
-            .ok()
-            .filter(|filter| !filter.is_empty())?;
+        let filter = std::env::var(name).ok().filter(|filter| !filter.is_empty())?;
         Some((name, filter))
     });
     let (name, filter) = named.unwrap_or(("RECADO_LOG", "info".to_owned()));
-    let filter = EnvFilter::try_new(&filter).map_err(|error| {
-        Failure::usage(format!(
-            "{name}: `{filter}` is not a log filter, like info: {error}"
-        ))
-    })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let filter = EnvFilter::try_new(&filter)
+        .map_err(|error| Failure::usage(format!("{name}: `{filter}` is not a log filter, like info: {error}")))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {
             let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

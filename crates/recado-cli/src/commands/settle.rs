@@ -98,16 +98,8 @@ fn entry(settle: &Settle) -> Result<Value, Failure> {
         }
     };
     match settle {
-        Settle::Ack { result, .. } => {
-            put("result", result.as_deref().map(parse_result).transpose()?)
-        }
-        Settle::Fail {
-            message,
-            kind,
-            permanent,
-            retry_after,
-            ..
-        } => {
+        Settle::Ack { result, .. } => put("result", result.as_deref().map(parse_result).transpose()?),
+        Settle::Fail { message, kind, permanent, retry_after, .. } => {
             let mut error = json!({ "message": message, "retryable": !permanent });
             if let Some(kind) = kind {
                 error["kind"] = json!(kind);
@@ -121,13 +113,8 @@ fn entry(settle: &Settle) -> Result<Value, Failure> {
             put("delay", delay.clone().map(Value::from));
             put("reason", reason.clone().map(Value::from));
         }
-        Settle::Extend {
-            visibility_timeout, ..
-        } => {
-            put(
-                "visibilityTimeout",
-                visibility_timeout.clone().map(Value::from),
-            );
+        Settle::Extend { visibility_timeout, .. } => {
+            put("visibilityTimeout", visibility_timeout.clone().map(Value::from));
         }
     }
     Ok(Value::Object(entry))
@@ -135,9 +122,7 @@ fn entry(settle: &Settle) -> Result<Value, Failure> {
 
 fn parse_result(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
-        Failure::bad_data(format!(
-            "--result is not JSON: {error}; a string needs its quotes, like '\"text\"'"
-        ))
+        Failure::bad_data(format!("--result is not JSON: {error}; a string needs its quotes, like '\"text\"'"))
     })
 }
 
@@ -145,12 +130,8 @@ fn parse_result(text: &str) -> Result<Value, Failure> {
 pub(crate) fn report(answer: &Answer, ui: Ui) -> Outcome {
     let value = answer.value()?;
     let entries = list(&value, "settled");
-    ui.answer(&answer.text, |_| {
-        entries.iter().map(one).collect::<Vec<_>>().join("\n")
-    })?;
-    let all = entries
-        .iter()
-        .all(|entry| entry.get("ok") == Some(&Value::Bool(true)));
+    ui.answer(&answer.text, |_| entries.iter().map(one).collect::<Vec<_>>().join("\n"))?;
+    let all = entries.iter().all(|entry| entry.get("ok") == Some(&Value::Bool(true)));
     Ok(if all { Exit::Ok } else { Exit::CheckFailed })
 }
 

@@ -14,17 +14,8 @@ use crate::nearest::hint;
 /// The sections a file may have.
 const SECTIONS: &[&str] = &["server", "defaults", "queues"];
 /// The keys of `[server]`.
-const SERVER_KEYS: &[&str] = &[
-    "listen",
-    "data",
-    "durability",
-    "payloadCache",
-    "memory",
-    "publicUrl",
-    "logFormat",
-    "strict",
-    "insecureNoAuth",
-];
+const SERVER_KEYS: &[&str] =
+    &["listen", "data", "durability", "payloadCache", "memory", "publicUrl", "logFormat", "strict", "insecureNoAuth"];
 
 /// A file's content as JSON values, with the line of everything in it.
 #[derive(Clone, Debug)]
@@ -64,17 +55,11 @@ impl File {
 
     /// Takes a file's text apart.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        let starts: Vec<usize> = std::iter::once(0)
-            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-            .collect();
+        let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let line_at = |offset: usize| starts.partition_point(|start| *start <= offset);
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_at(span.start));
-            Failure::bad_data(format!(
-                "{} line {line}: {}",
-                path.display(),
-                error.message()
-            ))
+            Failure::bad_data(format!("{} line {line}: {}", path.display(), error.message()))
         })?;
         let mut lines = HashMap::new();
         let root = object(table.get_ref(), "", &line_at, &mut lines);
@@ -94,26 +79,17 @@ impl File {
     fn take(&mut self, section: &str, value: Value) -> Result<(), Failure> {
         let pointer = format!("/{}", escape(section));
         if !SECTIONS.contains(&section) {
-            return Err(self.wrong(
-                &pointer,
-                format!("unknown section [{section}]; {}", hint(section, SECTIONS)),
-            ));
+            return Err(self.wrong(&pointer, format!("unknown section [{section}]; {}", hint(section, SECTIONS))));
         }
         let Value::Object(members) = value else {
-            return Err(self.wrong(
-                &pointer,
-                format!("{section} is a section: write [{section}]"),
-            ));
+            return Err(self.wrong(&pointer, format!("{section} is a section: write [{section}]")));
         };
         match section {
             "server" => {
                 for key in members.keys() {
                     if !SERVER_KEYS.contains(&key.as_str()) {
                         let pointer = format!("/server/{}", escape(key));
-                        let why = format!(
-                            "unknown key `{key}` in [server]; {}",
-                            hint(key, SERVER_KEYS)
-                        );
+                        let why = format!("unknown key `{key}` in [server]; {}", hint(key, SERVER_KEYS));
                         return Err(self.wrong(&pointer, why));
                     }
                 }
@@ -124,10 +100,7 @@ impl File {
                 for (name, options) in members {
                     if !options.is_object() {
                         let pointer = format!("/queues/{}", escape(&name));
-                        return Err(self.wrong(
-                            &pointer,
-                            format!("a queue is a section: write [queues.{name}]"),
-                        ));
+                        return Err(self.wrong(&pointer, format!("a queue is a section: write [queues.{name}]")));
                     }
                     self.queues.insert(name, options);
                 }
@@ -148,10 +121,7 @@ impl File {
                 None => break 1,
             }
         };
-        Line {
-            path: self.path.clone(),
-            line,
-        }
+        Line { path: self.path.clone(), line }
     }
 
     /// A complaint about what `pointer` names.
@@ -170,10 +140,7 @@ fn object(
     for (key, value) in table {
         let pointer = format!("{pointer}/{}", escape(key.get_ref()));
         lines.insert(pointer.clone(), line_at(key.span().start));
-        members.insert(
-            key.get_ref().to_string(),
-            convert(value, &pointer, line_at, lines),
-        );
+        members.insert(key.get_ref().to_string(), convert(value, &pointer, line_at, lines));
     }
     members
 }
@@ -229,21 +196,10 @@ mod tests {
             "[server]\nlisten = \"127.0.0.1:1\"\nlistne = \"x\"\n",
             "recado.toml line 3: unknown key `listne` in [server]; did you mean `listen`?",
         );
-        check(
-            "\n[sever]\n",
-            "recado.toml line 2: unknown section [sever]; did you mean `server`?",
-        );
-        check(
-            "[queues]\nemail = 3\n",
-            "recado.toml line 2: a queue is a section: write [queues.email]",
-        );
-        let failure =
-            File::parse(Path::new("recado.toml"), "[server]\nlisten = \n").expect_err("no value");
-        assert!(
-            failure.message.starts_with("recado.toml line 2: "),
-            "{}",
-            failure.message
-        );
+        check("\n[sever]\n", "recado.toml line 2: unknown section [sever]; did you mean `server`?");
+        check("[queues]\nemail = 3\n", "recado.toml line 2: a queue is a section: write [queues.email]");
+        let failure = File::parse(Path::new("recado.toml"), "[server]\nlisten = \n").expect_err("no value");
+        assert!(failure.message.starts_with("recado.toml line 2: "), "{}", failure.message);
     }
 
     #[test]

@@ -147,17 +147,13 @@ impl Setting {
     }
 
     fn text(&self) -> Result<&str, Failure> {
-        self.value
-            .as_str()
-            .ok_or_else(|| self.wrong(format!("{} is not a text: write it in quotes", self.value)))
+        self.value.as_str().ok_or_else(|| self.wrong(format!("{} is not a text: write it in quotes", self.value)))
     }
 
     fn yes(&self) -> Result<bool, Failure> {
         let word = match &self.value {
             Value::Bool(yes) => return Ok(*yes),
-            Value::String(word) if !matches!(self.layer, Layer::File(_)) => {
-                word.to_ascii_lowercase()
-            }
+            Value::String(word) if !matches!(self.layer, Layer::File(_)) => word.to_ascii_lowercase(),
             other => return Err(self.wrong(format!("{other} is not true or false"))),
         };
         match word.as_str() {
@@ -191,30 +187,16 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     /// The first layer that has a value.
-    fn pick(
-        &self,
-        flag: (&'static str, Option<&str>),
-        env: &'static str,
-        key: &str,
-    ) -> Option<Setting> {
+    fn pick(&self, flag: (&'static str, Option<&str>), env: &'static str, key: &str) -> Option<Setting> {
         if let Some(value) = flag.1 {
-            return Some(Setting {
-                value: Value::from(value),
-                layer: Layer::Flag(flag.0),
-            });
+            return Some(Setting { value: Value::from(value), layer: Layer::Flag(flag.0) });
         }
         if let Some(value) = (self.env)(env).filter(|value| !value.is_empty()) {
-            return Some(Setting {
-                value: Value::from(value),
-                layer: Layer::Env(env),
-            });
+            return Some(Setting { value: Value::from(value), layer: Layer::Env(env) });
         }
         let file = self.file?;
         let value = file.server.get(key)?.clone();
-        Some(Setting {
-            value,
-            layer: Layer::File(file.line(&format!("/server/{key}"))),
-        })
+        Some(Setting { value, layer: Layer::File(file.line(&format!("/server/{key}"))) })
     }
 }
 
@@ -233,58 +215,27 @@ pub(crate) fn reload(file: &Path) -> Result<Queues, Failure> {
 
 fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
     let file = find_file(flags, env)?;
-    let layers = Layers {
-        env,
-        file: file.as_ref(),
-    };
+    let layers = Layers { env, file: file.as_ref() };
     let flag = |yes: bool| yes.then_some("true");
     let data = layers.pick(("--data", flags.data.as_deref()), "RECADO_DATA", "data");
-    let listen = layers.pick(
-        ("--listen", flags.listen.as_deref()),
-        "RECADO_LISTEN",
-        "listen",
-    );
-    let durability = layers.pick(
-        ("--durability", flags.durability.as_deref()),
-        "RECADO_DURABILITY",
-        "durability",
-    );
-    let cache = layers.pick(
-        ("--payload-cache", flags.payload_cache.as_deref()),
-        "RECADO_PAYLOAD_CACHE",
-        "payloadCache",
-    );
-    let memory = layers.pick(
-        ("--memory", flags.memory.as_deref()),
-        "RECADO_MEMORY",
-        "memory",
-    );
+    let listen = layers.pick(("--listen", flags.listen.as_deref()), "RECADO_LISTEN", "listen");
+    let durability = layers.pick(("--durability", flags.durability.as_deref()), "RECADO_DURABILITY", "durability");
+    let cache =
+        layers.pick(("--payload-cache", flags.payload_cache.as_deref()), "RECADO_PAYLOAD_CACHE", "payloadCache");
+    let memory = layers.pick(("--memory", flags.memory.as_deref()), "RECADO_MEMORY", "memory");
     let strict = layers.pick(("--strict", flag(flags.strict)), "RECADO_STRICT", "strict");
-    let url = layers.pick(
-        ("--public-url", flags.public_url.as_deref()),
-        "RECADO_PUBLIC_URL",
-        "publicUrl",
-    );
-    let format = layers.pick(
-        ("--log-format", flags.log_format.as_deref()),
-        "RECADO_LOG_FORMAT",
-        "logFormat",
-    );
-    let insecure = layers.pick(
-        ("--insecure-no-auth", flag(flags.insecure_no_auth)),
-        "RECADO_INSECURE_NO_AUTH",
-        "insecureNoAuth",
-    );
+    let url = layers.pick(("--public-url", flags.public_url.as_deref()), "RECADO_PUBLIC_URL", "publicUrl");
+    let format = layers.pick(("--log-format", flags.log_format.as_deref()), "RECADO_LOG_FORMAT", "logFormat");
+    let insecure =
+        layers.pick(("--insecure-no-auth", flag(flags.insecure_no_auth)), "RECADO_INSECURE_NO_AUTH", "insecureNoAuth");
     let yes = |setting: &Option<Setting>| setting.as_ref().map_or(Ok(false), Setting::yes);
     let insecure_no_auth = yes(&insecure)?;
     Ok(Config {
         data: PathBuf::from(data.as_ref().map_or(Ok(DEFAULT_DATA), Setting::text)?),
         listen: address(listen, insecure_no_auth)?,
-        durability: durability
-            .as_ref()
-            .map_or(Ok(Durability::Sync), |setting| {
-                setting.choice(&[("sync", Durability::Sync), ("os", Durability::Os)])
-            })?,
+        durability: durability.as_ref().map_or(Ok(Durability::Sync), |setting| {
+            setting.choice(&[("sync", Durability::Sync), ("os", Durability::Os)])
+        })?,
         payload_cache_bytes: cache.as_ref().map(Setting::size).transpose()?,
         memory_bytes: memory.as_ref().map(Setting::size).transpose()?,
         public_url: url.as_ref().map(public_url).transpose()?,
@@ -309,10 +260,7 @@ fn find_file(flags: &Flags, env: Env<'_>) -> Result<Option<File>, Failure> {
             let path = PathBuf::from(path);
             let there = path.try_exists().unwrap_or(false);
             if !there {
-                return Err(Failure::usage(format!(
-                    "{layer}: there is no file {}",
-                    path.display()
-                )));
+                return Err(Failure::usage(format!("{layer}: there is no file {}", path.display())));
             }
             File::read(&path).map(Some)
         }
@@ -322,21 +270,10 @@ fn find_file(flags: &Flags, env: Env<'_>) -> Result<Option<File>, Failure> {
 }
 
 fn address(setting: Option<Setting>, insecure_no_auth: bool) -> Result<SocketAddr, Failure> {
-    let setting = setting.unwrap_or(Setting {
-        value: Value::from(DEFAULT_LISTEN),
-        layer: Layer::Default,
-    });
+    let setting = setting.unwrap_or(Setting { value: Value::from(DEFAULT_LISTEN), layer: Layer::Default });
     let text = setting.text()?;
-    let wrong = || {
-        setting.wrong(format!(
-            "`{text}` is not an address and a port, like {DEFAULT_LISTEN}"
-        ))
-    };
-    let address = text
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut found| found.next())
-        .ok_or_else(wrong)?;
+    let wrong = || setting.wrong(format!("`{text}` is not an address and a port, like {DEFAULT_LISTEN}"));
+    let address = text.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)?;
     if address.ip().to_canonical().is_loopback() || insecure_no_auth {
         return Ok(address);
     }
@@ -349,16 +286,10 @@ fn address(setting: Option<Setting>, insecure_no_auth: bool) -> Result<SocketAdd
 
 fn public_url(setting: &Setting) -> Result<String, Failure> {
     let text = setting.text()?.trim_end_matches('/');
-    let rest = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match rest {
-        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => {
-            Ok(text.to_owned())
-        }
-        _ => Err(setting.wrong(format!(
-            "`{text}` is not an origin, like https://jobs.example.org"
-        ))),
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => Ok(text.to_owned()),
+        _ => Err(setting.wrong(format!("`{text}` is not an origin, like https://jobs.example.org"))),
     }
 }
 
@@ -368,8 +299,7 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         return Ok(Queues::default());
     };
     let check = |pointer: &str, options: &Value| {
-        server::check_options(options)
-            .map_err(|(inner, why)| file.wrong(&format!("{pointer}{inner}"), why))
+        server::check_options(options).map_err(|(inner, why)| file.wrong(&format!("{pointer}{inner}"), why))
     };
     check("/defaults", &file.defaults)?;
     for (name, options) in &file.queues {
@@ -379,11 +309,7 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         }
         check(&pointer, options)?;
     }
-    Ok(Queues {
-        file: Some(file.path.clone()),
-        defaults: file.defaults.clone(),
-        named: file.queues.clone(),
-    })
+    Ok(Queues { file: Some(file.path.clone()), defaults: file.defaults.clone(), named: file.queues.clone() })
 }
 
 #[cfg(test)]

@@ -19,20 +19,13 @@ fn with(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Result<Conf
             other => panic!("no flag {other}"),
         }
     }
-    let dir = std::env::temp_dir().join(format!(
-        "recado-config-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
+    let dir =
+        std::env::temp_dir().join(format!("recado-config-{}-{:?}", std::process::id(), std::thread::current().id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     let path = dir.join("recado.toml");
     std::fs::write(&path, file).expect("a file");
     given.config = Some(path.to_string_lossy().into_owned());
-    let env = |name: &str| {
-        env.iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| (*value).to_owned())
-    };
+    let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let built = build(&given, &env);
     std::fs::remove_dir_all(&dir).expect("removed");
     built.map_err(|mut failure| {
@@ -58,104 +51,33 @@ fn the_nearest_layer_wins() {
         assert!(config.strict);
     }
     assert_eq!(with(&[], &[], "").expect("sound").listen.port(), 7070);
-    assert!(
-        !with(&[], &[("RECADO_STRICT", "off")], file)
-            .expect("sound")
-            .strict
-    );
+    assert!(!with(&[], &[("RECADO_STRICT", "off")], file).expect("sound").strict);
 }
 
 #[test]
 fn errors_name_the_layer() {
-    let check =
-        |flags: &[(&str, &str)], env: &[(&str, &str)], file: &str, exit: Exit, expected: &str| {
-            let failure = with(flags, env, file).expect_err(expected);
-            assert!(
-                failure.message.starts_with(expected),
-                "{}\nexpected {expected}",
-                failure.message
-            );
-            assert_eq!(failure.exit, exit, "{expected}");
-        };
-    check(
-        &[("listen", "nowhere")],
-        &[],
-        "",
-        Exit::Usage,
-        "--listen: `nowhere` is not an address",
-    );
-    check(
-        &[],
-        &[("RECADO_LISTEN", "7070")],
-        "",
-        Exit::Usage,
-        "RECADO_LISTEN: `7070` is not an address",
-    );
-    check(
-        &[],
-        &[],
-        "[server]\n\nlisten = 7070\n",
-        Exit::BadData,
-        "recado.toml line 3: 7070 is not a text",
-    );
-    check(
-        &[("durability", "none")],
-        &[],
-        "",
-        Exit::Usage,
-        "--durability: `none` is not one of sync, os",
-    );
-    check(
-        &[],
-        &[("RECADO_PAYLOAD_CACHE", "1GB")],
-        "",
-        Exit::Usage,
-        "RECADO_PAYLOAD_CACHE: `1GB` is not a size",
-    );
-    check(
-        &[],
-        &[],
-        "[server]\nstrict = \"yes\"\n",
-        Exit::BadData,
-        "recado.toml line 2: \"yes\" is not true or false",
-    );
-    check(
-        &[("public-url", "jobs.example.org")],
-        &[],
-        "",
-        Exit::Usage,
-        "--public-url: `jobs.example.org`",
-    );
-    check(
-        &[],
-        &[("RECADO_LOG_FORMAT", "xml")],
-        "",
-        Exit::Usage,
-        "RECADO_LOG_FORMAT: `xml`",
-    );
+    let check = |flags: &[(&str, &str)], env: &[(&str, &str)], file: &str, exit: Exit, expected: &str| {
+        let failure = with(flags, env, file).expect_err(expected);
+        assert!(failure.message.starts_with(expected), "{}\nexpected {expected}", failure.message);
+        assert_eq!(failure.exit, exit, "{expected}");
+    };
+    check(&[("listen", "nowhere")], &[], "", Exit::Usage, "--listen: `nowhere` is not an address");
+    check(&[], &[("RECADO_LISTEN", "7070")], "", Exit::Usage, "RECADO_LISTEN: `7070` is not an address");
+    check(&[], &[], "[server]\n\nlisten = 7070\n", Exit::BadData, "recado.toml line 3: 7070 is not a text");
+    check(&[("durability", "none")], &[], "", Exit::Usage, "--durability: `none` is not one of sync, os");
+    check(&[], &[("RECADO_PAYLOAD_CACHE", "1GB")], "", Exit::Usage, "RECADO_PAYLOAD_CACHE: `1GB` is not a size");
+    check(&[], &[], "[server]\nstrict = \"yes\"\n", Exit::BadData, "recado.toml line 2: \"yes\" is not true or false");
+    check(&[("public-url", "jobs.example.org")], &[], "", Exit::Usage, "--public-url: `jobs.example.org`");
+    check(&[], &[("RECADO_LOG_FORMAT", "xml")], "", Exit::Usage, "RECADO_LOG_FORMAT: `xml`");
 }
 
 #[test]
 fn beyond_loopback_needs_a_decision() {
     let open = ("listen", "0.0.0.0:0");
     let failure = with(&[open], &[], "").expect_err("refused");
-    assert!(
-        failure
-            .message
-            .starts_with("--listen: 0.0.0.0:0 is reachable"),
-        "{}",
-        failure.message
-    );
-    assert!(
-        failure.message.contains("listen on 127.0.0.1"),
-        "{}",
-        failure.message
-    );
-    assert!(
-        failure.message.contains("--insecure-no-auth"),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.starts_with("--listen: 0.0.0.0:0 is reachable"), "{}", failure.message);
+    assert!(failure.message.contains("listen on 127.0.0.1"), "{}", failure.message);
+    assert!(failure.message.contains("--insecure-no-auth"), "{}", failure.message);
     assert!(with(&[open, ("insecure-no-auth", "")], &[], "").is_ok());
     assert!(with(&[open], &[], "[server]\ninsecureNoAuth = true\n").is_ok());
     assert!(with(&[("listen", "[::1]:0")], &[], "").is_ok());

@@ -61,10 +61,7 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         "what was acknowledged survives the death of the server; nothing is lost, nothing done twice",
     )?;
     let queue = play.queue("orders");
-    play.configure(
-        &queue,
-        &json!({ "owner": owner(), "visibilityTimeout": "1s", "maxAttempts": 10 }),
-    )?;
+    play.configure(&queue, &json!({ "owner": owner(), "visibilityTimeout": "1s", "maxAttempts": 10 }))?;
     let ledger = Ledger::default();
     let (events, news) = channel();
     let book = Arc::clone(&ledger);
@@ -86,9 +83,7 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
     follow(&mut story, &news, &ledger, KILL_AFTER)?;
     play.server.kill();
     let (acked, open) = (story.acked, open(&ledger));
-    stage.bad(&format!(
-        "SIGKILL after {acked} answered acks, with about {open} more jobs in the workers' hands"
-    ))?;
+    stage.bad(&format!("SIGKILL after {acked} answered acks, with about {open} more jobs in the workers' hands"))?;
     let took = play.server.restart()?;
     crew.tell_restart();
     stage.say(&format!(
@@ -96,9 +91,7 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         took.as_millis()
     ))?;
     follow(&mut story, &news, &ledger, JOBS)?;
-    let enqueued = producer
-        .join()
-        .map_err(|_| Failure::new(Exit::CheckFailed, "the producer panicked"))??;
+    let enqueued = producer.join().map_err(|_| Failure::new(Exit::CheckFailed, "the producer panicked"))??;
     drop(crew);
     check(play, &queue, &enqueued, &ledger, &story)
 }
@@ -114,11 +107,7 @@ fn effect(work: &Work, ledger: &Ledger) -> Verdict {
 }
 
 /// Enqueues all orders, each batch again until it is answered: the deduplication key makes that safe.
-fn produce(
-    play: &Play<'_>,
-    queue: &str,
-    shared: Arc<Shared>,
-) -> JoinHandle<Result<Vec<String>, Failure>> {
+fn produce(play: &Play<'_>, queue: &str, shared: Arc<Shared>) -> JoinHandle<Result<Vec<String>, Failure>> {
     let url = play.server.url().to_owned();
     let path = Path::v1(&["queues", queue, "jobs"]);
     thread::spawn(move || {
@@ -143,12 +132,7 @@ fn produce(
 
 /// Reads what the workers tell until `wanted` acks were answered. The order is that of what they saw: an
 /// answered ack is told before anything that the same worker, or any later receive, could see.
-fn follow(
-    story: &mut Story,
-    news: &Receiver<Event>,
-    ledger: &Ledger,
-    wanted: usize,
-) -> Result<(), Failure> {
+fn follow(story: &mut Story, news: &Receiver<Event>, ledger: &Ledger, wanted: usize) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     while story.acked < wanted {
         match next(news, deadline)? {
@@ -179,62 +163,32 @@ fn open(ledger: &Ledger) -> usize {
     lock(ledger).values().filter(|entry| !entry.acked).count()
 }
 
-fn check(
-    play: &Play<'_>,
-    queue: &str,
-    enqueued: &[String],
-    ledger: &Ledger,
-    story: &Story,
-) -> Result<(), Failure> {
+fn check(play: &Play<'_>, queue: &str, enqueued: &[String], ledger: &Ledger, story: &Story) -> Result<(), Failure> {
     let stage = play.stage;
     let wanted: BTreeSet<String> = enqueued.iter().cloned().collect();
     ensure(enqueued.len() == JOBS && wanted.len() == JOBS, || {
-        format!(
-            "{JOBS} orders should have {JOBS} ids, not {} of {}",
-            wanted.len(),
-            enqueued.len()
-        )
+        format!("{JOBS} orders should have {JOBS} ids, not {} of {}", wanted.len(), enqueued.len())
     })?;
     let entries = lock(ledger);
-    let done: BTreeSet<String> = entries
-        .iter()
-        .filter(|(_, entry)| entry.effects == 1)
-        .map(|(id, _)| id.clone())
-        .collect();
+    let done: BTreeSet<String> =
+        entries.iter().filter(|(_, entry)| entry.effects == 1).map(|(id, _)| id.clone()).collect();
     ensure(entries.len() == JOBS && done == wanted, || {
-        format!(
-            "{JOBS} orders should have 1 effect each; {} have, of {}",
-            done.len(),
-            entries.len()
-        )
+        format!("{JOBS} orders should have 1 effect each; {} have, of {}", done.len(), entries.len())
     })?;
     drop(entries);
     ensure(story.received_after_ack == 0, || {
-        format!(
-            "{} jobs were received again after their ack was answered",
-            story.received_after_ack
-        )
+        format!("{} jobs were received again after their ack was answered", story.received_after_ack)
     })?;
     let completed = completed(play, queue)?;
-    ensure(completed == wanted, || {
-        format!(
-            "the server should list {JOBS} completed jobs, not {}",
-            completed.len()
-        )
-    })?;
+    ensure(completed == wanted, || format!("the server should list {JOBS} completed jobs, not {}", completed.len()))?;
     let stats = play.stats(queue)?;
-    ensure(
-        number(&stats, "depth") == 0 && number(&stats, "dead") == 0,
-        || format!("nothing should be left: {stats}"),
-    )?;
+    ensure(number(&stats, "depth") == 0 && number(&stats, "dead") == 0, || format!("nothing should be left: {stats}"))?;
     stage.say(&format!(
         "acks sent again and found done: {}; jobs received again because their ack was not answered: {}, \
          overtaken acks: {}; received again after an answered ack: 0",
         story.repeated, story.received_again, story.overtaken
     ))?;
-    stage.kept(&format!(
-        "{JOBS} enqueued, {JOBS} effects, {JOBS} completed on the server: none lost, none done twice"
-    ))
+    stage.kept(&format!("{JOBS} enqueued, {JOBS} effects, {JOBS} completed on the server: none lost, none done twice"))
 }
 
 /// The ids of all jobs that the server calls completed.
@@ -247,14 +201,9 @@ fn completed(play: &Play<'_>, queue: &str) -> Result<BTreeSet<String>, Failure> 
             .query("limit", Some("1000"))
             .query("cursor", cursor.as_ref());
         let page = play.client.get(&path)?.value()?;
-        let ids = list(&page, "jobs")
-            .iter()
-            .filter_map(|job| job.get("id")?.as_str());
+        let ids = list(&page, "jobs").iter().filter_map(|job| job.get("id")?.as_str());
         found.extend(ids.map(str::to_owned));
-        cursor = page
-            .get("cursor")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        cursor = page.get("cursor").and_then(Value::as_str).map(str::to_owned);
         if cursor.is_none() {
             return Ok(found);
         }

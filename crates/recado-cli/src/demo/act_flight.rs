@@ -20,10 +20,7 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         "a job goes to one worker, never more than maxInFlight at once, and is gone only when acked",
     )?;
     let queue = play.queue("work");
-    play.configure(
-        &queue,
-        &json!({ "owner": owner(), "maxInFlight": 2, "visibilityTimeout": "500ms" }),
-    )?;
+    play.configure(&queue, &json!({ "owner": owner(), "maxInFlight": 2, "visibilityTimeout": "500ms" }))?;
     let ids = play.enqueue(
         &queue,
         &json!([
@@ -33,13 +30,8 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         ]),
     )?;
     let stats = play.stats(&queue)?;
-    stage.say(&format!(
-        "3 jobs enqueued in one request: {}",
-        counts(&stats)
-    ))?;
-    ensure(ids.len() == 3 && number(&stats, "ready") == 3, || {
-        format!("3 jobs should be ready: {stats}")
-    })?;
+    stage.say(&format!("3 jobs enqueued in one request: {}", counts(&stats)))?;
+    ensure(ids.len() == 3 && number(&stats, "ready") == 3, || format!("3 jobs should be ready: {stats}"))?;
 
     let (go, gate) = channel();
     let (events, news) = channel();
@@ -55,14 +47,11 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
     received(play, &news, 2)?;
     let stats = play.stats(&queue)?;
     stage.say(&counts(&stats))?;
-    ensure(
-        number(&stats, "inFlight") == 2 && number(&stats, "ready") == 1,
-        || format!("2 jobs should be in flight and 1 ready: {stats}"),
-    )?;
-    let reason = empty(play, &queue)?;
-    ensure(!reason.is_empty(), || {
-        "a third receive should be held back and was not".to_owned()
+    ensure(number(&stats, "inFlight") == 2 && number(&stats, "ready") == 1, || {
+        format!("2 jobs should be in flight and 1 ready: {stats}")
     })?;
+    let reason = empty(play, &queue)?;
+    ensure(!reason.is_empty(), || "a third receive should be held back and was not".to_owned())?;
     stage.held(&format!(
         "a third worker asks and gets nothing: backpressure, a job is there but held back by {reason}"
     ))?;
@@ -73,21 +62,14 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
     }
     finished(play, &news, ids.len())?;
     let reason = empty(play, &queue)?;
-    ensure(reason.is_empty(), || {
-        format!("the queue should be empty, not held back by {reason}")
-    })?;
+    ensure(reason.is_empty(), || format!("the queue should be empty, not held back by {reason}"))?;
     stage.say("a worker asks again and gets nothing: no job, and nothing holds one back")?;
     drop(crew);
     let stats = play.stats(&queue)?;
     for member in ["depth", "ready", "delayed", "inFlight", "dead"] {
-        ensure(number(&stats, member) == 0, || {
-            format!("{member} should be 0 at the end: {stats}")
-        })?;
+        ensure(number(&stats, member) == 0, || format!("{member} should be 0 at the end: {stats}"))?;
     }
-    stage.kept(&format!(
-        "3 jobs done by 2 workers, 2 at a time; at the end {}",
-        counts(&stats)
-    ))
+    stage.kept(&format!("3 jobs done by 2 workers, 2 at a time; at the end {}", counts(&stats)))
 }
 
 /// The work of this act: to hold the job until the director says go.
@@ -102,13 +84,8 @@ fn hold(work: &Work, gate: &Mutex<Receiver<()>>) -> Verdict {
 /// Asks for a job as one more worker; answers what holds jobs back, or nothing.
 fn empty(play: &Play<'_>, queue: &str) -> Result<String, Failure> {
     let path = Path::v1(&["queues", queue, "receive"]);
-    let answer = play
-        .client
-        .post(&path, &json!({ "worker": "visitor" }))?
-        .value()?;
-    ensure(list(&answer, "jobs").is_empty(), || {
-        format!("a receive should be empty: {answer}")
-    })?;
+    let answer = play.client.post(&path, &json!({ "worker": "visitor" }))?.value()?;
+    ensure(list(&answer, "jobs").is_empty(), || format!("a receive should be empty: {answer}"))?;
     Ok(text(&answer, "emptyBecause").to_owned())
 }
 
@@ -129,18 +106,9 @@ fn finished(play: &Play<'_>, news: &Receiver<Event>, wanted: usize) -> Result<()
     while done < wanted {
         match next(news, deadline)? {
             Event::Received { worker, work } => tell_received(play, &worker, &work)?,
-            Event::Settled {
-                worker,
-                work,
-                answer,
-                ..
-            } if answer.get("ok") == Some(&Value::Bool(true)) => {
+            Event::Settled { worker, work, answer, .. } if answer.get("ok") == Some(&Value::Bool(true)) => {
                 done += 1;
-                play.stage.good(&format!(
-                    "{worker} acked {} ({})",
-                    work.job_type,
-                    short(&work.id)
-                ))?;
+                play.stage.good(&format!("{worker} acked {} ({})", work.job_type, short(&work.id)))?;
             }
             other => return Err(unexpected(&other)),
         }
@@ -161,28 +129,19 @@ pub(super) fn next(news: &Receiver<Event>, deadline: Instant) -> Result<Event, F
     match news.recv_timeout(left(deadline)) {
         Ok(Event::Broken(failure)) => Err(failure),
         Ok(event) => Ok(event),
-        Err(_) => Err(Failure::new(
-            Exit::CheckFailed,
-            format!("the workers did not get on within {} s", PATIENCE.as_secs()),
-        )),
+        Err(_) => {
+            Err(Failure::new(Exit::CheckFailed, format!("the workers did not get on within {} s", PATIENCE.as_secs())))
+        }
     }
 }
 
 pub(super) fn unexpected(event: &Event) -> Failure {
-    Failure::new(
-        Exit::CheckFailed,
-        format!("a worker had something unexpected: {event:?}"),
-    )
+    Failure::new(Exit::CheckFailed, format!("a worker had something unexpected: {event:?}"))
 }
 
 /// The states of a queue on one line.
 pub(super) fn counts(stats: &Value) -> String {
     let one = |(member, word): &(&str, &str)| format!("{} {word}", number(stats, member));
-    let states = [
-        ("ready", "ready"),
-        ("inFlight", "in flight"),
-        ("completed", "completed"),
-        ("dead", "dead"),
-    ];
+    let states = [("ready", "ready"), ("inFlight", "in flight"), ("completed", "completed"), ("dead", "dead")];
     states.iter().map(one).collect::<Vec<_>>().join(", ")
 }

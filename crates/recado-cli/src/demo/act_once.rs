@@ -23,24 +23,15 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         "two jobs with one idempotency key make one business effect; the second gets the first one's result",
     )?;
     let queue = play.queue("mail");
-    play.configure(
-        &queue,
-        &json!({ "owner": owner(), "visibilityTimeout": "5s" }),
-    )?;
+    play.configure(&queue, &json!({ "owner": owner(), "visibilityTimeout": "5s" }))?;
     let mail = json!({
         "type": "email.send", "payload": { "userId": "user-42", "templateId": "welcome" },
         "idempotencyKey": KEY,
     });
     let first = enqueue(play, &queue, &mail)?;
     let second = enqueue(play, &queue, &mail)?;
-    stage.say(&format!(
-        "the same mail enqueued twice under key {KEY}: {} and {}",
-        short(&first),
-        short(&second)
-    ))?;
-    ensure(first != second, || {
-        "two enqueues should make two jobs".to_owned()
-    })?;
+    stage.say(&format!("the same mail enqueued twice under key {KEY}: {} and {}", short(&first), short(&second)))?;
+    ensure(first != second, || "two enqueues should make two jobs".to_owned())?;
 
     let sent = Arc::new(AtomicUsize::new(0));
     let (events, news) = channel();
@@ -64,12 +55,9 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         }),
     };
     let crew = Crew::start(2, &orders);
-    ask.recv_timeout(PATIENCE)
-        .map_err(|_| Failure::new(Exit::CheckFailed, "no worker received the mail"))?;
+    ask.recv_timeout(PATIENCE).map_err(|_| Failure::new(Exit::CheckFailed, "no worker received the mail"))?;
     let waiting = play.client.get(&Path::v1(&["jobs", &second]))?.value()?;
-    ensure(text(&waiting, "state") != "inFlight", || {
-        format!("both jobs of one key are in flight: {waiting}")
-    })?;
+    ensure(text(&waiting, "state") != "inFlight", || format!("both jobs of one key are in flight: {waiting}"))?;
     stage.held(&format!(
         "one is being sent; the other is {}, held back by {}",
         text(&waiting, "state"),
@@ -91,25 +79,19 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
     let stats = play.stats(&queue)?;
     let mails = sent.load(Ordering::SeqCst);
     ensure(mails == 1, || format!("{mails} mails were sent, not 1"))?;
-    ensure(
-        text(&one, "state") == "completed" && text(&two, "state") == "completed",
-        || format!("both jobs should be completed: {one} {two}"),
-    )?;
-    ensure(
-        !result.is_null() && two.get("result") == Some(&result),
-        || format!("the results should be the same: {one} {two}"),
-    )?;
-    ensure(number(&stats, "skipped") == 1, || {
-        format!("1 job should count as skipped: {stats}")
+    ensure(text(&one, "state") == "completed" && text(&two, "state") == "completed", || {
+        format!("both jobs should be completed: {one} {two}")
     })?;
+    ensure(!result.is_null() && two.get("result") == Some(&result), || {
+        format!("the results should be the same: {one} {two}")
+    })?;
+    ensure(number(&stats, "skipped") == 1, || format!("1 job should count as skipped: {stats}"))?;
     stage.kept("2 jobs, 1 mail, 1 result; the second is counted as skipped")
 }
 
 fn enqueue(play: &Play<'_>, queue: &str, mail: &Value) -> Result<String, Failure> {
     let ids = play.enqueue(queue, mail)?;
-    ids.into_iter()
-        .next()
-        .ok_or_else(|| Failure::bad_data("an enqueue answered without an id"))
+    ids.into_iter().next().ok_or_else(|| Failure::bad_data("an enqueue answered without an id"))
 }
 
 fn sent_once(play: &Play<'_>, news: &std::sync::mpsc::Receiver<Event>) -> Result<(), Failure> {
@@ -117,10 +99,7 @@ fn sent_once(play: &Play<'_>, news: &std::sync::mpsc::Receiver<Event>) -> Result
     loop {
         match next(news, deadline)? {
             Event::Received { worker, work } => {
-                play.stage.say(&format!(
-                    "{worker} received {} and sends it",
-                    short(&work.id)
-                ))?;
+                play.stage.say(&format!("{worker} received {} and sends it", short(&work.id)))?;
             }
             Event::Settled { answer, .. } if answer.get("ok") == Some(&Value::Bool(true)) => {
                 return Ok(());

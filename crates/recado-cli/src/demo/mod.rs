@@ -57,31 +57,24 @@ impl Play<'_> {
         let body = crate::client::Body::Json(options.to_string().into_bytes());
         let path = Path::v1(&["queues", queue]);
         self.client.send("PUT", &path, body, &[], Duration::ZERO)?;
-        self.stage
-            .say(&format!("queue {queue}: {}", brief(options)))
+        self.stage.say(&format!("queue {queue}: {}", brief(options)))
     }
 
     /// Enqueues jobs, all or none, and answers their ids.
     fn enqueue(&self, queue: &str, jobs: &Value) -> Result<Vec<String>, Failure> {
-        let answer = self
-            .client
-            .post(&Path::v1(&["queues", queue, "jobs"]), jobs)?;
+        let answer = self.client.post(&Path::v1(&["queues", queue, "jobs"]), jobs)?;
         ids(&answer.value()?)
     }
 
     /// The figures of a queue.
     fn stats(&self, queue: &str) -> Result<Value, Failure> {
-        self.client
-            .get(&Path::v1(&["queues", queue, "stats"]))?
-            .value()
+        self.client.get(&Path::v1(&["queues", queue, "stats"]))?.value()
     }
 
     /// A job, as soon as it has ended.
     fn ended(&self, id: &str) -> Result<Value, Failure> {
         let path = Path::v1(&["jobs", id]).query("wait", Some("10s"));
-        self.client
-            .get_waiting(&path, Duration::from_secs(10))?
-            .value()
+        self.client.get_waiting(&path, Duration::from_secs(10))?.value()
     }
 }
 
@@ -122,12 +115,7 @@ fn play(stage: &Stage, server: &Server) -> Result<(), Failure> {
         server.data().display()
     ))?;
     let prefix = prefix(&client)?;
-    let play = Play {
-        stage,
-        server,
-        client,
-        prefix,
-    };
+    let play = Play { stage, server, client, prefix };
     act_flight::play(&play)?;
     act_once::play(&play)?;
     act_dead::play(&play)?;
@@ -139,20 +127,13 @@ fn play(stage: &Stage, server: &Server) -> Result<(), Failure> {
 fn prefix(client: &Client) -> Result<String, Failure> {
     let path = Path::v1(&["queues"]).query("limit", Some("1000"));
     let answer = client.get(&path)?.value()?;
-    let names: Vec<&str> = list(&answer, "queues")
-        .iter()
-        .filter_map(|queue| queue.get("name")?.as_str())
-        .collect();
+    let names: Vec<&str> = list(&answer, "queues").iter().filter_map(|queue| queue.get("name")?.as_str()).collect();
     let free = |prefix: &String| {
         let start = format!("{prefix}.");
         !names.iter().any(|name| name.starts_with(&start))
     };
-    let candidates =
-        std::iter::once("demo".to_owned()).chain((2..).map(|run| format!("demo{run}")));
-    candidates
-        .into_iter()
-        .find(free)
-        .ok_or_else(|| Failure::bad_data("no free queue names"))
+    let candidates = std::iter::once("demo".to_owned()).chain((2..).map(|run| format!("demo{run}")));
+    candidates.into_iter().find(free).ok_or_else(|| Failure::bad_data("no free queue names"))
 }
 
 fn keep(stage: &Stage, server: Server) -> Outcome {
@@ -180,11 +161,7 @@ fn ids(answer: &Value) -> Result<Vec<String>, Failure> {
 
 /// An act's check.
 fn ensure(kept: bool, broken: impl FnOnce() -> String) -> Result<(), Failure> {
-    if kept {
-        Ok(())
-    } else {
-        Err(Failure::new(Exit::CheckFailed, broken()))
-    }
+    if kept { Ok(()) } else { Err(Failure::new(Exit::CheckFailed, broken())) }
 }
 
 /// A number of an answer; -1 when it is not there, which no check expects.
@@ -194,10 +171,7 @@ fn number(value: &Value, member: &str) -> i64 {
 
 /// A text of an answer, or nothing.
 fn text<'a>(value: &'a Value, member: &str) -> &'a str {
-    value
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    value.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The end of an id: enough to tell a handful apart.

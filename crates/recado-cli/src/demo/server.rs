@@ -70,23 +70,14 @@ impl Server {
     /// Starts a server on a port that the system picks.
     pub(super) fn start(data: Option<&Path>, keep: bool) -> Result<Self, Failure> {
         let dir = make_dir()?;
-        let owned = Arc::new(Mutex::new(Owned {
-            child: None,
-            dir: Some(dir.clone()),
-        }));
+        let owned = Arc::new(Mutex::new(Owned { child: None, dir: Some(dir.clone()) }));
         end_on_signals(&owned)?;
         let data = match data {
             Some(data) => std::path::absolute(data)
                 .map_err(|error| Failure::io(format!("cannot use {}", data.display()), &error))?,
             None => dir.join("data"),
         };
-        let mut server = Self {
-            owned,
-            data,
-            log: dir.join("server.log"),
-            cwd: dir,
-            url: String::new(),
-        };
+        let mut server = Self { owned, data, log: dir.join("server.log"), cwd: dir, url: String::new() };
         server.url = server.spawn("127.0.0.1:0")?;
         if keep {
             // From here on nothing but an explicit end removes what the server works on.
@@ -126,9 +117,7 @@ impl Server {
         terminate(child)?;
         let deadline = Instant::now() + STOP_TIMEOUT;
         let status = loop {
-            let ended = child
-                .try_wait()
-                .map_err(|error| Failure::io("cannot wait for the server", &error))?;
+            let ended = child.try_wait().map_err(|error| Failure::io("cannot wait for the server", &error))?;
             match ended {
                 Some(status) => break Some(status),
                 None if Instant::now() > deadline => break None,
@@ -138,16 +127,10 @@ impl Server {
         owned.clear();
         match status {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(Failure::new(
-                Exit::CheckFailed,
-                format!("the server did not stop cleanly: {status}"),
-            )),
+            Some(status) => Err(Failure::new(Exit::CheckFailed, format!("the server did not stop cleanly: {status}"))),
             None => Err(Failure::new(
                 Exit::CheckFailed,
-                format!(
-                    "the server did not stop within {} s of SIGTERM",
-                    STOP_TIMEOUT.as_secs()
-                ),
+                format!("the server did not stop within {} s of SIGTERM", STOP_TIMEOUT.as_secs()),
             )),
         }
     }
@@ -169,8 +152,7 @@ impl Server {
     }
 
     fn spawn(&self, listen: &str) -> Result<String, Failure> {
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::io("cannot find the recado binary", &error))?;
+        let program = std::env::current_exe().map_err(|error| Failure::io("cannot find the recado binary", &error))?;
         let log = File::options()
             .create(true)
             .append(true)
@@ -191,23 +173,15 @@ impl Server {
                 command.env_remove(name);
             }
         }
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::io("cannot start the server", &error))?;
+        let mut child = command.spawn().map_err(|error| Failure::io("cannot start the server", &error))?;
         let stdout = child.stdout.take();
         self.lock().child = Some(child);
         let line = first_line(stdout).map_err(|why| {
             let told = self.last_words();
-            Failure::new(
-                Exit::Unavailable,
-                format!("the server did not start: {why}\n{told}"),
-            )
+            Failure::new(Exit::Unavailable, format!("the server did not start: {why}\n{told}"))
         })?;
         let url = line.strip_prefix("listening on ").ok_or_else(|| {
-            Failure::new(
-                Exit::Unavailable,
-                format!("the server's first line is `{line}`, not its address"),
-            )
+            Failure::new(Exit::Unavailable, format!("the server's first line is `{line}`, not its address"))
         })?;
         Ok(url.to_owned())
     }
@@ -245,33 +219,24 @@ fn first_line(stdout: Option<ChildStdout>) -> Result<String, String> {
         Ok(Ok(line)) if line.is_empty() => Err("it ended".to_owned()),
         Ok(Ok(line)) => Ok(line),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(RecvTimeoutError::Timeout) => Err(format!(
-            "no first line within {} s",
-            START_TIMEOUT.as_secs()
-        )),
+        Err(RecvTimeoutError::Timeout) => Err(format!("no first line within {} s", START_TIMEOUT.as_secs())),
         Err(RecvTimeoutError::Disconnected) => Err("it ended".to_owned()),
     }
 }
 
 /// A directory that was not there before.
 fn make_dir() -> Result<PathBuf, Failure> {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = format!("recado-demo-{}-{}", std::process::id(), now.subsec_nanos());
     let dir = std::env::temp_dir().join(name);
-    fs::create_dir(&dir)
-        .map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
+    fs::create_dir(&dir).map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
     Ok(dir)
 }
 
 /// Ctrl-C and SIGTERM end the demo at any moment: server and directory first.
 fn end_on_signals(owned: &Arc<Mutex<Owned>>) -> Result<(), Failure> {
     let failed = |error| Failure::io("cannot listen for signals", &error);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let guard = runtime.enter();
     let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;

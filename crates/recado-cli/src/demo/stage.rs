@@ -18,11 +18,7 @@ pub(super) struct Stage {
 impl Stage {
     /// An empty stage.
     pub(super) fn new(ui: Ui) -> Self {
-        Self {
-            ui,
-            started: Instant::now(),
-            act: Cell::new('-'),
-        }
+        Self { ui, started: Instant::now(), act: Cell::new('-') }
     }
 
     /// The first line.
@@ -35,10 +31,7 @@ impl Stage {
         self.act.set(letter);
         self.print("promise", &format!("{title}: {promise}"), || {
             let heading = format!("Act {letter}: {title}");
-            format!(
-                "\n{}\n  promise: {promise}",
-                self.ui.paint(Paint::Bold, &heading)
-            )
+            format!("\n{}\n  promise: {promise}", self.ui.paint(Paint::Bold, &heading))
         })
     }
 
@@ -49,30 +42,22 @@ impl Stage {
 
     /// Something went well.
     pub(super) fn good(&self, text: &str) -> Result<(), Failure> {
-        self.print("event", text, || {
-            self.stamped(&self.ui.paint(Paint::Green, text))
-        })
+        self.print("event", text, || self.stamped(&self.ui.paint(Paint::Green, text)))
     }
 
     /// Something has to wait.
     pub(super) fn held(&self, text: &str) -> Result<(), Failure> {
-        self.print("event", text, || {
-            self.stamped(&self.ui.paint(Paint::Yellow, text))
-        })
+        self.print("event", text, || self.stamped(&self.ui.paint(Paint::Yellow, text)))
     }
 
     /// Something failed, as it should in this place.
     pub(super) fn bad(&self, text: &str) -> Result<(), Failure> {
-        self.print("event", text, || {
-            self.stamped(&self.ui.paint(Paint::Red, text))
-        })
+        self.print("event", text, || self.stamped(&self.ui.paint(Paint::Red, text)))
     }
 
     /// The act's promise was checked and kept.
     pub(super) fn kept(&self, text: &str) -> Result<(), Failure> {
-        self.print("kept", text, || {
-            format!("  {} {text}", self.ui.paint(Paint::Green, "as promised:"))
-        })
+        self.print("kept", text, || format!("  {} {text}", self.ui.paint(Paint::Green, "as promised:")))
     }
 
     /// What to do next.
@@ -84,16 +69,13 @@ impl Stage {
     pub(super) fn end(&self, ok: bool) -> Result<(), Failure> {
         let seconds = self.started.elapsed().as_secs_f64();
         if self.ui.json {
-            return self
-                .ui
-                .line(json!({ "done": true, "ok": ok, "seconds": seconds }).to_string());
+            return self.ui.line(json!({ "done": true, "ok": ok, "seconds": seconds }).to_string());
         }
         if !ok {
             return Ok(());
         }
         let text = format!("All four acts ended as promised, in {seconds:.1} s.");
-        self.ui
-            .line(format!("\n{}", self.ui.paint(Paint::Green, &text)))
+        self.ui.line(format!("\n{}", self.ui.paint(Paint::Green, &text)))
     }
 
     fn stamped(&self, text: &str) -> String {
@@ -105,9 +87,7 @@ impl Stage {
         if self.ui.json {
             let at = self.started.elapsed().as_secs_f64();
             let act = self.act.get().to_string();
-            return self
-                .ui
-                .line(json!({ "act": act, "at": at, "kind": kind, "text": text }).to_string());
+            return self.ui.line(json!({ "act": act, "at": at, "kind": kind, "text": text }).to_string());
         }
         self.ui.line(human())
     }

@@ -152,8 +152,7 @@ fn work(name: &str, orders: &Orders, shared: &Shared) -> Result<(), Failure> {
         "max": orders.max, "worker": name, "wait": format!("{}ms", POLL_WAIT.as_millis()),
     });
     while !shared.is_ending() {
-        let Some(answer) = answered(shared, || client.post_waiting(&receive, &wanted, POLL_WAIT))?
-        else {
+        let Some(answer) = answered(shared, || client.post_waiting(&receive, &wanted, POLL_WAIT))? else {
             return Ok(());
         };
         let value = answer.value()?;
@@ -163,18 +162,11 @@ fn work(name: &str, orders: &Orders, shared: &Shared) -> Result<(), Failure> {
         }
         let mut verdicts = Vec::new();
         for work in &work {
-            let received = Event::Received {
-                worker: name.to_owned(),
-                work: work.clone(),
-            };
+            let received = Event::Received { worker: name.to_owned(), work: work.clone() };
             let _ = orders.events.send(received);
             verdicts.push((orders.handler)(work));
         }
-        let entries: Vec<Value> = work
-            .iter()
-            .zip(&verdicts)
-            .map(|(work, verdict)| entry(work, verdict))
-            .collect();
+        let entries: Vec<Value> = work.iter().zip(&verdicts).map(|(work, verdict)| entry(work, verdict)).collect();
         // The same settle until it is answered: repeated, it changes nothing.
         let path = Path::v1(&["settle"]);
         let Some(answer) = answered(shared, || client.post(&path, &entries))? else {
@@ -183,12 +175,8 @@ fn work(name: &str, orders: &Orders, shared: &Shared) -> Result<(), Failure> {
         let settled = answer.value()?;
         let answers = list(&settled, "settled");
         for ((work, verdict), answer) in work.into_iter().zip(verdicts).zip(answers) {
-            let _ = orders.events.send(Event::Settled {
-                worker: name.to_owned(),
-                work,
-                verdict,
-                answer: answer.clone(),
-            });
+            let _ =
+                orders.events.send(Event::Settled { worker: name.to_owned(), work, verdict, answer: answer.clone() });
         }
     }
     Ok(())
@@ -203,8 +191,9 @@ pub(super) fn answered<T>(
     loop {
         match call() {
             Ok(answer) => return Ok(Some(answer)),
-            Err(CallError::Unreachable(_)) if shared.is_ending() => return Ok(None),
-            Err(CallError::Unreachable(_)) if Instant::now() < deadline => shared.pause(),
+            Err(CallError::Refused(problem)) => return Err((*problem).into()),
+            Err(_) if shared.is_ending() => return Ok(None),
+            Err(_) if Instant::now() < deadline => shared.pause(),
             Err(error) => return Err(error.into()),
         }
     }

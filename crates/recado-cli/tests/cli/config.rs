@@ -7,65 +7,25 @@ fn an_error_names_the_layer_it_came_from() {
     let dir = Dir::new();
     let refused = |args: &[&str], env: &[(&str, &str)], code: i32, says: &str| {
         let mut command = command(dir.path(), &[&["serve", "--data", "d"], args].concat());
-        let run = finish(command.envs(env.iter().copied()))
-            .expect(code)
-            .says(says);
+        let run = finish(command.envs(env.iter().copied())).expect(code).says(says);
         assert_eq!(run.out, "");
     };
-    refused(
-        &["--listen", "here"],
-        &[],
-        64,
-        "--listen: `here` is not an address",
-    );
-    refused(
-        &[],
-        &[("RECADO_LISTEN", "here")],
-        64,
-        "RECADO_LISTEN: `here`",
-    );
-    refused(
-        &["--durability", "maybe"],
-        &[],
-        64,
-        "--durability: `maybe` is not one of sync, os",
-    );
-    refused(
-        &[],
-        &[("RECADO_MEMORY", "2GB")],
-        64,
-        "RECADO_MEMORY: `2GB` is not a size",
-    );
+    refused(&["--listen", "here"], &[], 64, "--listen: `here` is not an address");
+    refused(&[], &[("RECADO_LISTEN", "here")], 64, "RECADO_LISTEN: `here`");
+    refused(&["--durability", "maybe"], &[], 64, "--durability: `maybe` is not one of sync, os");
+    refused(&[], &[("RECADO_MEMORY", "2GB")], 64, "RECADO_MEMORY: `2GB` is not a size");
     refused(&["--listen", "0.0.0.0:0"], &[], 64, "--insecure-no-auth");
-    refused(
-        &["--config", "absent.toml"],
-        &[],
-        64,
-        "--config: there is no file absent.toml",
-    );
+    refused(&["--config", "absent.toml"], &[], 64, "--config: there is no file absent.toml");
     refused(&[], &[("RECADO_LOG", "a=b=c")], 64, "RECADO_LOG");
 
-    dir.write(
-        "recado.toml",
-        "[server]\nlisten = \"127.0.0.1:0\"\nlistne = \"x\"\n",
-    );
-    refused(
-        &[],
-        &[],
-        65,
-        "recado.toml line 3: unknown key `listne` in [server]; did you mean `listen`?",
-    );
+    dir.write("recado.toml", "[server]\nlisten = \"127.0.0.1:0\"\nlistne = \"x\"\n");
+    refused(&[], &[], 65, "recado.toml line 3: unknown key `listne` in [server]; did you mean `listen`?");
     dir.write("recado.toml", "[server]\nlisten = 7070\n");
     refused(&[], &[], 65, "recado.toml line 2: 7070 is not a text");
     dir.write("recado.toml", "[server\n");
     refused(&[], &[], 65, "recado.toml line 1: ");
     dir.write("recado.toml", "[sever]\n");
-    refused(
-        &[],
-        &[],
-        65,
-        "recado.toml line 1: unknown section [sever]; did you mean `server`?",
-    );
+    refused(&[], &[], 65, "recado.toml line 1: unknown section [sever]; did you mean `server`?");
     assert_eq!(dir.entries(), ["recado.toml"], "nothing was made");
 }
 
@@ -74,11 +34,7 @@ fn bad_queue_options_name_their_line_and_the_nearest_option() {
     let dir = Dir::new();
     let refused = |text: &str, says: &[&str]| {
         dir.write("recado.toml", text);
-        let mut run = finish(&mut command(
-            dir.path(),
-            &["serve", "--listen", "127.0.0.1:0"],
-        ))
-        .expect(65);
+        let mut run = finish(&mut command(dir.path(), &["serve", "--listen", "127.0.0.1:0"])).expect(65);
         for part in says {
             run = run.says(part);
         }
@@ -88,10 +44,7 @@ fn bad_queue_options_name_their_line_and_the_nearest_option() {
         &["recado.toml line 3", "visibilityTimeout"],
     );
     refused("[defaults]\nmaxAttempts = 0\n", &["recado.toml line 2"]);
-    refused(
-        "[queues.\"no spaces\"]\nmaxAttempts = 3\n",
-        &["recado.toml line 1", "no spaces"],
-    );
+    refused("[queues.\"no spaces\"]\nmaxAttempts = 3\n", &["recado.toml line 1", "no spaces"]);
 }
 
 #[test]
@@ -102,23 +55,13 @@ fn the_nearest_layer_wins_and_the_file_makes_queues() {
         "[server]\nlisten = \"nowhere\"\ndata = \"nowhere\"\n[queues.email]\nowner = \"ops\"\nmaxAttempts = 3\n",
     );
     let mut serve = command(dir.path(), &["serve", "--data", "from-flag"]);
-    let server = Server::spawn(
-        serve
-            .env("RECADO_LISTEN", "127.0.0.1:0")
-            .env("RECADO_DATA", "from-env"),
-    );
+    let server = Server::spawn(serve.env("RECADO_LISTEN", "127.0.0.1:0").env("RECADO_DATA", "from-env"));
     let mut entries = dir.entries();
     entries.sort();
     assert_eq!(entries, ["from-flag", "recado.toml"]);
     let queue = server.json(&["queues", "show", "email"]);
-    assert_eq!(
-        (&queue["source"], &queue["effective"]["maxAttempts"]),
-        (&"file".into(), &3.into())
-    );
-    server
-        .run(&["queues", "set", "email", "maxAttempts=4"])
-        .expect(65)
-        .says("managed-by-file");
+    assert_eq!((&queue["source"], &queue["effective"]["maxAttempts"]), (&"file".into(), &3.into()));
+    server.run(&["queues", "set", "email", "maxAttempts=4"]).expect(65).says("managed-by-file");
     server.stop();
 }
 

@@ -15,9 +15,7 @@ const MARKER: &str = "marker-of-the-first-job";
 fn filled(dir: &Dir) -> PathBuf {
     let data = dir.path().join("data");
     let server = Server::start(&data);
-    server
-        .run(&["enqueue", "email", "email.send", "--business-id", MARKER])
-        .expect(0);
+    server.run(&["enqueue", "email", "email.send", "--business-id", MARKER]).expect(0);
     for _ in 0..3 {
         server.run(&["enqueue", "email", "email.send"]).expect(0);
     }
@@ -46,10 +44,7 @@ fn contents(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 fn serve(data: &Path) -> Command {
     let data = data.display().to_string();
-    command(
-        Path::new("/"),
-        &["serve", "--listen", "127.0.0.1:0", "--data", &data],
-    )
+    command(Path::new("/"), &["serve", "--listen", "127.0.0.1:0", "--data", &data])
 }
 
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
@@ -62,10 +57,7 @@ fn a_directory_in_use() {
     let data = dir.path().join("data");
     let server = Server::start(&data);
     server.run(&["enqueue", "email", "email.send"]).expect(0);
-    let second = finish(&mut serve(&data))
-        .expect(75)
-        .says("in use")
-        .says("data");
+    let second = finish(&mut serve(&data)).expect(75).says("in use").says("data");
     assert_eq!(second.out, "");
     let data = data.display().to_string();
     run(&["log", "check", &data]).expect(75).says("in use");
@@ -88,14 +80,8 @@ fn a_corrupted_log_stops_the_start_and_can_be_repaired() {
     fs::write(&file, &bytes).unwrap();
     let before = contents(&data);
 
-    let refused = finish(&mut serve(&data))
-        .expect(65)
-        .says("recado log check")
-        .says("offset");
-    assert!(
-        refused.err.contains(&file.display().to_string()),
-        "{refused:#?}"
-    );
+    let refused = finish(&mut serve(&data)).expect(65).says("recado log check").says("offset");
+    assert!(refused.err.contains(&file.display().to_string()), "{refused:#?}");
     assert!(before == contents(&data), "nothing is touched");
     let text = data.display().to_string();
     let report = run(&["log", "check", &text, "--json"]).expect(1).json();
@@ -112,20 +98,14 @@ fn a_newer_format_is_left_alone() {
     let dir = Dir::new();
     let data = filled(&dir);
     let is_segment = |path: &Path| path.extension().is_some_and(|end| end == "log");
-    for (path, mut bytes) in contents(&data)
-        .into_iter()
-        .filter(|(path, _)| is_segment(path))
-    {
+    for (path, mut bytes) in contents(&data).into_iter().filter(|(path, _)| is_segment(path)) {
         bytes[8] = 99;
         let crc = crc32c(&bytes[..508]);
         bytes[508..512].copy_from_slice(&crc.to_le_bytes());
         fs::write(path, bytes).unwrap();
     }
     let before = contents(&data);
-    finish(&mut serve(&data))
-        .expect(65)
-        .says("format 99")
-        .says("newer version");
+    finish(&mut serve(&data)).expect(65).says("format 99").says("newer version");
     assert!(before == contents(&data), "nothing is touched");
 }
 
@@ -137,11 +117,7 @@ fn a_read_only_directory() {
     for (path, _) in &before {
         fs::set_permissions(path, fs::Permissions::from_mode(0o444)).unwrap();
     }
-    for path in before
-        .iter()
-        .map(|(path, _)| path.parent().unwrap())
-        .chain([data.as_path()])
-    {
+    for path in before.iter().map(|(path, _)| path.parent().unwrap()).chain([data.as_path()]) {
         fs::set_permissions(path, fs::Permissions::from_mode(0o555)).unwrap();
     }
     let mut command = serve(&data);
@@ -151,15 +127,10 @@ fn a_read_only_directory() {
         fs::copy(env!("CARGO_BIN_EXE_recado"), &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         command = Command::new(copy);
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(&data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
         command.current_dir("/").uid(65_534).gid(65_534);
     }
-    finish(&mut command)
-        .expect(77)
-        .says("read-only")
-        .says("data");
+    finish(&mut command).expect(77).says("read-only").says("data");
     assert!(before == contents(&data), "nothing is touched");
     fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -169,12 +140,8 @@ fn a_directory_without_a_log_is_not_checked_but_told() {
     let dir = Dir::new();
     let empty = dir.path().display().to_string();
     for verb in ["check", "repair"] {
-        run(&["log", verb, &empty])
-            .expect(65)
-            .says("is not a data directory");
-        run(&["log", verb, &format!("{empty}/absent")])
-            .expect(65)
-            .says("absent");
+        run(&["log", verb, &empty]).expect(65).says("is not a data directory");
+        run(&["log", verb, &format!("{empty}/absent")]).expect(65).says("absent");
     }
     assert_eq!(dir.entries(), [""; 0], "nothing is made");
 }
@@ -185,13 +152,9 @@ fn a_backup_opens_as_a_server_of_its_own() {
     let data = filled(&dir);
     let copy = dir.path().join("copy");
     let (from, to) = (data.display().to_string(), copy.display().to_string());
-    let report = run(&["backup", &to, "--data", &from, "--json"])
-        .expect(0)
-        .json();
+    let report = run(&["backup", &to, "--data", &from, "--json"]).expect(0).json();
     assert!(report["batches"].as_u64().unwrap() >= 4, "{report}");
-    run(&["backup", &to, "--data", &from])
-        .expect(65)
-        .says("not empty");
+    run(&["backup", &to, "--data", &from]).expect(65).says("not empty");
     let server = Server::start(&copy);
     assert_eq!(server.json(&["queues", "stats", "email"])["ready"], 4);
     server.stop();
@@ -216,13 +179,7 @@ fn a_backup_of_a_running_server() {
 /// CRC-32C, a bit at a time.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| {
-        if crc & 1 == 1 {
-            (crc >> 1) ^ 0x82f6_3b78
-        } else {
-            crc >> 1
-        }
+        if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 }
     };
-    !bytes
-        .iter()
-        .fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }

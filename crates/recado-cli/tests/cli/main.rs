@@ -1,10 +1,6 @@
 //! The `recado` binary from outside: real processes, real ports, real files.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot set its stage up has to stop"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set its stage up has to stop")]
 
 mod commands;
 mod config;

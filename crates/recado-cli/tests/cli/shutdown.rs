@@ -9,26 +9,13 @@ use crate::support::{Dir, Process, Server, command, finish, until};
 
 /// A worker in a long poll; it is there when the queue lists it as a consumer.
 fn waiting_worker(dir: &Dir, server: &Server) -> Process {
-    let args = [
-        "receive",
-        "email",
-        "--wait",
-        "50s",
-        "--worker",
-        "patient",
-        "--json",
-        "--url",
-        &server.url,
-    ];
+    let args = ["receive", "email", "--wait", "50s", "--worker", "patient", "--json", "--url", &server.url];
     let worker = Process::spawn(&mut command(dir.path(), &args));
     until("the worker waits", || {
         let stats = server.run(&["queues", "stats", "email", "--json"]);
         let stats: Value = serde_json::from_str(&stats.out).ok()?;
         let consumers = stats["consumers"].as_array()?;
-        consumers
-            .iter()
-            .any(|consumer| consumer["worker"] == "patient")
-            .then_some(())
+        consumers.iter().any(|consumer| consumer["worker"] == "patient").then_some(())
     });
     worker
 }
@@ -71,12 +58,7 @@ fn a_port_in_use_is_told() {
     let dir = Dir::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    finish(&mut command(
-        dir.path(),
-        &["serve", "--data", "data", "--listen", &address],
-    ))
-    .expect(69)
-    .says(&address);
+    finish(&mut command(dir.path(), &["serve", "--data", "data", "--listen", &address])).expect(69).says(&address);
 }
 
 #[test]
@@ -86,8 +68,7 @@ fn logs_are_json_when_asked_for() {
     let run = server.stop();
     assert!(!run.err.is_empty());
     for line in run.err.lines() {
-        let entry: Value =
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let entry: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(entry["level"].is_string(), "{line}");
     }
 }

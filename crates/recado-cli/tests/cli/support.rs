@@ -22,8 +22,7 @@ impl Dir {
     pub(crate) fn new() -> Dir {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("recado-test-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("recado-test-{}-{number}", std::process::id()));
         fs::create_dir(&path).unwrap();
         Dir(path)
     }
@@ -40,10 +39,7 @@ impl Dir {
 
     pub(crate) fn entries(&self) -> Vec<String> {
         let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
-        fs::read_dir(&self.0)
-            .unwrap()
-            .map(|entry| name(entry.unwrap()))
-            .collect()
+        fs::read_dir(&self.0).unwrap().map(|entry| name(entry.unwrap())).collect()
     }
 }
 
@@ -112,12 +108,8 @@ pub(crate) fn finish(command: &mut Command) -> Run {
 /// Runs the binary with this on its standard input.
 pub(crate) fn run_with_input(args: &[&str], input: &str) -> Run {
     let dir = Dir::new();
-    let mut child = command(dir.path(), args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command(dir.path(), args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
@@ -139,11 +131,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn spawn(command: &mut Command) -> Process {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
@@ -159,11 +147,7 @@ impl Process {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        Process {
-            child,
-            lines,
-            err: Some(err),
-        }
+        Process { child, lines, err: Some(err) }
     }
 
     /// The next line, or `None` at the end.
@@ -187,16 +171,8 @@ impl Process {
         }
         // Its standard output is closed, so it has ended or is about to.
         let status = self.child.wait().unwrap();
-        let err = self
-            .err
-            .take()
-            .map(|err| err.join().unwrap())
-            .unwrap_or_default();
-        Run {
-            code: status.code(),
-            out: out.join("\n"),
-            err,
-        }
+        let err = self.err.take().map(|err| err.join().unwrap()).unwrap_or_default();
+        Run { code: status.code(), out: out.join("\n"), err }
     }
 }
 
@@ -248,10 +224,7 @@ impl Server {
         let Some(line) = process.line() else {
             panic!("no first line: {:#?}", process.end());
         };
-        let url = line
-            .strip_prefix("listening on ")
-            .unwrap_or_else(|| panic!("{line}"))
-            .to_owned();
+        let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
         assert!(url.starts_with("http://127.0.0.1:"), "{url}");
         Server { process, url }
     }
