@@ -318,6 +318,7 @@ fn queue_set(state: &mut State, position: u64, record: &QueueRecord) {
             no_group,
             delayed: Default::default(),
             aside: Default::default(),
+            workers: Default::default(),
             in_flight: Default::default(),
             dead: Default::default(),
             finished: Default::default(),
@@ -351,20 +352,13 @@ fn resolve_settings(state: &mut State, number: u32) {
     if state.queue(number).held_by_key > 0 {
         let held = state.keys.iter().filter(|(_, key)| key.queue == number).map(|(slot, _)| slot);
         for key in held.collect::<alloc::vec::Vec<_>>() {
-            let mut at = state.keys[key].jobs;
-            while at != NONE {
-                if state.jobs[at].state == JobState::Ready && !ready.contains(&at) {
-                    ready.push(at);
-                }
-                at = state.jobs[at].key_next;
-            }
+            ready.extend(state.jobs_of_key(key).filter(|slot| state.jobs[*slot].state == JobState::Ready));
         }
+        ready.sort_unstable();
+        ready.dedup();
     }
     let groups = state.groups.iter().filter(|(_, group)| group.queue == number).map(|(slot, _)| slot);
     for group in groups.collect::<alloc::vec::Vec<_>>() {
-        if !state.queue(number).settings.ordered {
-            state.groups[group].holder = NONE;
-        }
         state.refresh(group);
     }
     for slot in ready {
@@ -473,11 +467,14 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         }
     }
     state.stand(slot);
+    // Standing in flight takes hold of the group, which the job may have let go of, or never had.
+    let group = state.jobs[slot].group;
     if copy.holds_group {
-        let group = state.jobs[slot].group;
         state.groups[group].holder = slot;
-        state.refresh(group);
+    } else if state.groups[group].holder == slot {
+        state.groups[group].holder = NONE;
     }
+    state.refresh(group);
     if copy.state == JobState::InFlight
         && let Some(lease) = &copy.lease
     {
@@ -793,6 +790,10 @@ fn forget_task(state: &mut State, task: u64) {
 
 fn audited(state: &mut State, position: u64, record: &AuditRecord) {
     state.last_number = state.last_number.max(record.id);
+    if state.audit.contains_key(&record.id) {
+        // A copy: the entry leaves its place in the list before it is replaced.
+        state.unlink_item(ItemKind::Audit, record.id as u32);
+    }
     state.audit.insert(record.id, AuditEntry { record: record.clone(), link: Link::default() });
     state.link_item(ItemKind::Audit, record.id as u32, position);
     while state.audit.len() as u64 > AUDIT_MAX

@@ -24,13 +24,8 @@ pub(super) fn decide(state: &State, moment: Moment, cancel: &Cancel, draft: &mut
 /// Ids of all jobs about a business object, newest first.
 pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
     let hash = state.hash(domain::BUSINESS, 0, business_id);
-    let mut ids = Vec::new();
-    let mut at = state.businesses.get_by(hash.0).map_or(NONE, |business| business.newest);
-    while at != NONE {
-        ids.push(state.jobs[at].id);
-        at = state.jobs[at].business_next;
-    }
-    ids
+    let Some(business) = state.businesses.find(hash.0) else { return Vec::new() };
+    state.jobs_of_business(business).rev().map(|slot| state.jobs[slot].id).collect()
 }
 
 fn one(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {

@@ -1,7 +1,6 @@
 //! What is due: one function does one thing of it and says whether there is more.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::command::{Failure, Moment};
 use crate::draft::Draft;
@@ -9,7 +8,7 @@ use crate::event::{Event, LeaseState, Removal};
 use crate::meta::ErrorEntry;
 use crate::options::OnDead;
 use crate::reply::State as JobState;
-use crate::state::{NONE, Slot, State, Timer};
+use crate::state::{Slot, State, Timer};
 
 /// Finished jobs that one step forgets.
 const FORGOTTEN_MAX: usize = 100;
@@ -60,21 +59,16 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
 
 /// A ready job whose idempotency key has completed is completed by what the key saved.
 fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
-    let mut slot = state.keys[key].jobs;
-    while slot != NONE {
-        let job = &state.jobs[slot];
-        if state.is_to_skip(slot) {
-            let queue = state.queue(job.queue);
-            let keep_until = super::keep_until(queue, at);
-            if keep_until.is_some() {
-                super::evict(queue, state, draft);
-            }
-            draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until });
-            return;
-        }
-        slot = job.key_next;
+    let Some(slot) = state.jobs_of_key(key).find(|slot| state.is_to_skip(*slot)) else {
+        panic!("a key to skip for has a ready job");
+    };
+    let job = &state.jobs[slot];
+    let queue = state.queue(job.queue);
+    let keep_until = super::keep_until(queue, at);
+    if keep_until.is_some() {
+        super::evict(queue, state, draft);
     }
-    panic!("a key to skip for has a ready job");
+    draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until });
 }
 
 fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
@@ -139,13 +133,7 @@ impl State {
 
     /// Keeps `to_skip` true after a job of `key` has moved.
     pub(crate) fn tidy_skips(&mut self, key: Slot) {
-        let mut at = self.keys[key].jobs;
-        let mut jobs: Vec<Slot> = Vec::new();
-        while at != NONE {
-            jobs.push(at);
-            at = self.jobs[at].key_next;
-        }
-        if !jobs.into_iter().any(|slot| self.is_to_skip(slot)) {
+        if !self.jobs_of_key(key).any(|slot| self.is_to_skip(slot)) {
             self.to_skip.remove(&key);
         }
     }

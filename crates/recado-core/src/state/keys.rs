@@ -26,8 +26,8 @@ pub(crate) mod domain {
 pub(crate) struct Key {
     pub(crate) hash: Hash,
     pub(crate) queue: u32,
-    /// First of the jobs that carry it, linked by `key_next`; finished ones too while they are kept.
-    pub(crate) jobs: Slot,
+    /// Jobs that carry it, finished ones too while they are kept; see [`crate::state::State::jobs_of_key`].
+    pub(crate) jobs: u32,
     pub(crate) in_flight: Slot,
     /// Jobs that carry it and are unfinished or dead.
     pub(crate) carriers: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Saved {
 
 impl Key {
     pub(crate) fn new(hash: Hash, queue: u32) -> Self {
-        Self { hash, queue, jobs: NONE, in_flight: NONE, carriers: 0, saved: None }
+        Self { hash, queue, jobs: 0, in_flight: NONE, carriers: 0, saved: None }
     }
 
     pub(crate) fn has_completed(&self) -> bool {
@@ -68,8 +68,7 @@ pub(crate) struct DedupEntry {
 #[derive(Debug)]
 pub(crate) struct Business {
     pub(crate) hash: Hash,
-    /// Newest job; linked by `business_next` to older ones.
-    pub(crate) newest: Slot,
+    /// How many; see [`crate::state::State::jobs_of_business`].
     pub(crate) jobs: u32,
 }
 

@@ -59,6 +59,10 @@ pub struct State {
     pub(crate) keys: Table<Key>,
     pub(crate) dedups: Table<DedupEntry>,
     pub(crate) businesses: Table<Business>,
+    /// Jobs by idempotency key and sequence number.
+    pub(crate) key_jobs: BTreeMap<(Slot, u64), Slot>,
+    /// Jobs by business object and sequence number.
+    pub(crate) business_jobs: BTreeMap<(Slot, u64), Slot>,
     pub(crate) producers: Table<ProducerEntry>,
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) notes: Table<Note>,
@@ -109,6 +113,8 @@ impl State {
             keys: Table::default(),
             dedups: Table::default(),
             businesses: Table::default(),
+            key_jobs: BTreeMap::new(),
+            business_jobs: BTreeMap::new(),
             producers: Table::default(),
             requests: Table::default(),
             notes: Table::default(),
@@ -225,6 +231,16 @@ impl State {
 
     pub(crate) fn key_of(&self, job: &Job) -> Option<&Key> {
         job.carries_key().then(|| &self.keys[job.key])
+    }
+
+    /// Jobs that carry an idempotency key, oldest first; finished ones too while they are kept.
+    pub(crate) fn jobs_of_key(&self, key: Slot) -> impl DoubleEndedIterator<Item = Slot> {
+        self.key_jobs.range((key, 0)..=(key, u64::MAX)).map(|(_, job)| *job)
+    }
+
+    /// Jobs about a business object, oldest first, over all queues.
+    pub(crate) fn jobs_of_business(&self, business: Slot) -> impl DoubleEndedIterator<Item = Slot> {
+        self.business_jobs.range((business, 0)..=(business, u64::MAX)).map(|(_, job)| *job)
     }
 
     pub(crate) fn wake(&mut self, queue: u32) {

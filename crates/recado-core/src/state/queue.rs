@@ -82,7 +82,7 @@ pub(crate) struct Group {
     pub(crate) jobs: u32,
     pub(crate) in_flight: u32,
     pub(crate) turn: u64,
-    /// Ordered queues: the job that holds the group.
+    /// The job received last, until it has ended or died; in an ordered queue it holds the group.
     pub(crate) holder: Slot,
     pub(crate) lanes: Vec<GroupLane>,
     /// Ready jobs that the group itself holds back, as last told to the queue.
@@ -148,6 +148,8 @@ pub(crate) struct Queue {
     pub(crate) delayed: BTreeMap<Spot, Slot>,
     /// Ready but out of its lane because of its idempotency key, and blocked.
     pub(crate) aside: BTreeMap<Spot, Slot>,
+    /// In-flight jobs of each worker; those that gave no name are under the empty one.
+    pub(crate) workers: BTreeMap<Box<str>, u64>,
     /// By the instant of the receive.
     pub(crate) in_flight: BTreeMap<Spot, Slot>,
     /// By the instant of death.

@@ -95,7 +95,8 @@ impl State {
         }
         let queue = self.queue_mut(number);
         queue.held_by_key += u64::from(held);
-        if !held || queue.settings.ordered {
+        // Only a group that orders its jobs waits for a head that is held.
+        if !held || (queue.settings.ordered && group != queue.no_group) {
             queue.lane_mut(lane).ready.insert(spot, slot);
             self.count_ready(group, lane, 1);
         } else {
@@ -139,15 +140,21 @@ impl State {
         let ends_elapsed_at = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
         let received_at = lease.received_at;
         let mark = job.cancel_requested().then(|| lease.worker.as_deref().map(|worker| self.worker_hash(worker)));
+        let worker = lease.worker.clone().unwrap_or_default();
         self.timers.set(true, ends_elapsed_at, Timer::Lease(slot));
         if let Some(Some(worker)) = mark {
             self.cancel_marks.insert((worker, id));
         }
         let queue = self.queue_mut(number);
         queue.in_flight.insert(Spot::new(0, received_at, seq), slot);
-        let ordered = queue.settings.ordered;
+        match queue.workers.get_mut(&*worker) {
+            Some(jobs) => *jobs += 1,
+            None => drop(queue.workers.insert(worker, 1)),
+        }
+        // Whether or not the queue is ordered now: it may be, or this replay may not know yet that it is.
+        let is_grouped = group != queue.no_group;
         self.groups[group].in_flight += 1;
-        if ordered && group != self.queue(number).no_group {
+        if is_grouped {
             self.groups[group].holder = slot;
         }
         self.refresh(group);
@@ -169,8 +176,16 @@ impl State {
             let mark = (self.worker_hash(worker), id);
             self.cancel_marks.remove(&mark);
         }
+        let worker = lease.worker.clone().unwrap_or_default();
         self.timers.clear(true, ends_elapsed_at, Timer::Lease(slot));
-        self.queue_mut(number).in_flight.remove(&Spot::new(0, received_at, seq));
+        let queue = self.queue_mut(number);
+        queue.in_flight.remove(&Spot::new(0, received_at, seq));
+        if let Some(jobs) = queue.workers.get_mut(&*worker) {
+            *jobs -= 1;
+            if *jobs == 0 {
+                queue.workers.remove(&*worker);
+            }
+        }
         self.groups[group].in_flight -= 1;
         self.refresh(group);
         self.wake(number);
@@ -182,24 +197,22 @@ impl State {
 
     /// The key was taken by `except`, or given up by it: its other ready jobs leave or enter their lanes.
     pub(crate) fn restand_key(&mut self, key: Slot, except: Slot, taken: bool) {
-        let mut at = self.keys[key].jobs;
-        while at != NONE {
-            let next = self.jobs[at].key_next;
-            if at != except {
-                if taken
-                    && let Some(lease) = self.jobs[at].extra.as_mut().and_then(|extra| extra.lease.as_mut())
-                    && matches!(lease.state, LeaseState::Lapsed | LeaseState::Killed)
-                {
-                    lease.state = LeaseState::KeyTaken;
-                }
-                if self.jobs[at].state == JobState::Ready
-                    && self.jobs[at].has(flag::KEY_HELD) != self.is_held_by_key(at)
-                {
-                    self.unstand(at);
-                    self.stand(at);
-                }
+        let jobs: alloc::vec::Vec<Slot> = self.jobs_of_key(key).filter(|slot| *slot != except).collect();
+        for at in jobs {
+            if taken
+                && let Some(lease) = self.jobs[at].extra.as_mut().and_then(|extra| extra.lease.as_mut())
+                && matches!(lease.state, LeaseState::Lapsed | LeaseState::Killed)
+            {
+                lease.state = LeaseState::KeyTaken;
             }
-            at = next;
+            if self.jobs[at].state == JobState::Ready && self.jobs[at].has(flag::KEY_HELD) != self.is_held_by_key(at) {
+                self.unstand(at);
+                self.stand(at);
+            }
+        }
+        // Jobs that were held while the key was in flight stay held when it completes, and are to be skipped.
+        if self.jobs_of_key(key).any(|slot| self.is_to_skip(slot)) {
+            self.to_skip.insert(key);
         }
     }
 
@@ -273,7 +286,7 @@ impl State {
         let only = orders.then(|| {
             if group.holder != NONE {
                 let holder = &self.jobs[group.holder];
-                let gives = holder.state == JobState::Ready && !holder.has(flag::KEY_HELD);
+                let gives = holder.state == JobState::Ready && !holder.has(flag::KEY_HELD) && group.in_flight == 0;
                 return gives.then(|| (holder.lane, Spot::new(slot, holder.due_at, holder.id.seq())));
             }
             let heads = group.lanes.iter().filter_map(|part| {

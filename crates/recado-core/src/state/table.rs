@@ -47,10 +47,7 @@ impl State {
             group,
             dedup: NONE,
             key: NONE,
-            key_next: NONE,
             business: NONE,
-            business_next: NONE,
-            business_prev: NONE,
             attempts: 0,
             deliveries: 0,
             replays: 0,
@@ -186,10 +183,10 @@ impl State {
         let number = self.jobs[job].queue;
         let slot = self.find_or_make_key(number, hash);
         let key = &mut self.keys[slot];
-        let next = core::mem::replace(&mut key.jobs, job);
+        key.jobs += 1;
         key.carriers += 1;
         self.jobs[job].key = slot;
-        self.jobs[job].key_next = next;
+        self.key_jobs.insert((slot, self.jobs[job].id.seq()), job);
     }
 
     pub(crate) fn find_or_make_key(&mut self, number: u32, hash: Hash) -> Slot {
@@ -212,16 +209,8 @@ impl State {
         } else {
             self.keys[slot].carriers -= 1;
         }
-        let next = self.jobs[job].key_next;
-        let mut at = self.keys[slot].jobs;
-        if at == job {
-            self.keys[slot].jobs = next;
-        } else {
-            while self.jobs[at].key_next != job {
-                at = self.jobs[at].key_next;
-            }
-            self.jobs[at].key_next = next;
-        }
+        self.keys[slot].jobs -= 1;
+        self.key_jobs.remove(&(slot, self.jobs[job].id.seq()));
         self.tidy_key(slot);
     }
 
@@ -229,7 +218,7 @@ impl State {
     /// last carrier is gone.
     pub(crate) fn tidy_key(&mut self, slot: Slot) {
         let key = &self.keys[slot];
-        if key.jobs == NONE && key.saved.as_ref().is_none_or(|saved| saved.ended) {
+        if key.jobs == 0 && key.saved.as_ref().is_none_or(|saved| saved.ended) {
             if key.saved.is_some() {
                 self.drop_saved(slot);
             }
@@ -282,32 +271,18 @@ impl State {
     }
 
     fn tie_business(&mut self, job: Slot, hash: Hash) {
-        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, newest: NONE, jobs: 0 });
-        let business = &mut self.businesses[slot];
-        business.jobs += 1;
-        let older = core::mem::replace(&mut business.newest, job);
-        if older != NONE {
-            self.jobs[older].business_prev = job;
-        }
+        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, jobs: 0 });
+        self.businesses[slot].jobs += 1;
         self.jobs[job].business = slot;
-        self.jobs[job].business_next = older;
+        self.business_jobs.insert((slot, self.jobs[job].id.seq()), job);
     }
 
     fn untie_business(&mut self, job: Slot) {
-        let (slot, older, newer) = {
-            let job = &self.jobs[job];
-            (job.business, job.business_next, job.business_prev)
-        };
+        let (slot, seq) = (self.jobs[job].business, self.jobs[job].id.seq());
         if slot == NONE {
             return;
         }
-        if older != NONE {
-            self.jobs[older].business_prev = newer;
-        }
-        match newer {
-            NONE => self.businesses[slot].newest = older,
-            newer => self.jobs[newer].business_next = older,
-        }
+        self.business_jobs.remove(&(slot, seq));
         self.businesses[slot].jobs -= 1;
         if self.businesses[slot].jobs == 0 {
             self.businesses.remove(slot);
