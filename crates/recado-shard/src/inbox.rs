@@ -150,6 +150,10 @@ impl Inbox {
         lanes.gate.clone()
     }
 
+    pub(crate) fn set_backlog(&self, backlog: usize) {
+        self.lock().backlog = backlog;
+    }
+
     pub(crate) fn set_rate(&self, per_second: u64) {
         self.lock().per_second = per_second;
     }

@@ -66,6 +66,9 @@ impl Shard {
     }
 
     fn settle_one(&mut self, now: Now, settle: Settle) -> Result<recado_core::Settled, Rejection> {
+        if let Some((queue, worker)) = self.writer.state.holder_of(&settle.receipt) {
+            self.writer.presence.settled(queue, worker, now.wall);
+        }
         match self.writer.run(now, &Command::Settle(settle))? {
             Reply::Settled(settled) => Ok(settled),
             other => unreachable!("a settle answers settled, not {other:?}"),
@@ -217,19 +220,19 @@ impl Shard {
         self.writer.park(Outgoing::Received(promise, answer));
     }
 
-    /// Serves those in line in every queue where something happened, as far as there is room.
-    pub(crate) fn serve_waiters(&mut self, now: Now) -> Result<(), recado_log::Error> {
+    /// Serves those in line in every queue where something happened. True when room ran out.
+    pub(crate) fn serve_waiters(&mut self, now: Now) -> Result<bool, recado_log::Error> {
         let wakes = self.writer.state.take_wakes();
         self.waiters.wake(wakes);
         while let Some(queue) = self.waiters.woken() {
             if !self.serve_queue(now, queue)? {
-                return Ok(());
+                return Ok(true);
             }
             self.waiters.is_served(queue);
             let wakes = self.writer.state.take_wakes();
             self.waiters.wake(wakes);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// False when room ran out before the line was served.
@@ -285,8 +288,8 @@ impl Shard {
         }
     }
 
-    /// Answers those whose wait is over.
-    pub(crate) fn end_waits(&mut self, now: Now) -> Result<(), recado_log::Error> {
+    /// Answers those whose wait is over. True when room ran out.
+    pub(crate) fn end_waits(&mut self, now: Now) -> Result<bool, recado_log::Error> {
         while let Some((id, mut waiter)) = self.waiters.take_overdue(now.elapsed) {
             if waiter.request.promise.is_closed() {
                 self.leave(now, &waiter);
@@ -296,7 +299,7 @@ impl Shard {
             match self.attempt(now, &mut waiter.request)? {
                 Attempt::Later => {
                     self.waiters.put_back(id, waiter);
-                    return Ok(());
+                    return Ok(true);
                 }
                 attempt => {
                     self.leave(now, &waiter);
@@ -304,7 +307,7 @@ impl Shard {
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Ends all waits with empty answers: the shard stops.

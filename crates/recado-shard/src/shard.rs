@@ -119,6 +119,8 @@ pub struct Shard {
     internal_in: Vec<Internal>,
     internal: VecDeque<Internal>,
     phase: Phase,
+    /// A step of the wall clock that the state has not been told of.
+    clock_step_ms: i64,
     figures_at: Duration,
     /// What had been appended when figures were last saved.
     figures_bytes: u64,
@@ -188,6 +190,7 @@ impl Shard {
             internal_in: Vec::new(),
             internal: VecDeque::new(),
             phase: Phase::Serving,
+            clock_step_ms: 0,
             figures_at: now.elapsed + FIGURES_EVERY,
             figures_bytes,
             status_at: now.elapsed,
@@ -236,22 +239,10 @@ impl Shard {
         let (now, stepped) = self.time.read();
         self.writer.deliver(now)?;
         self.take(now);
-        let mut no_room = match stepped {
-            Some(delta_ms) => self.step_clock(now, delta_ms)?,
-            None => false,
+        let (tick_again, no_room) = match self.step_clock(now, stepped)? {
+            true => self.work(now)?,
+            false => (false, true),
         };
-        no_room |= self.own_affairs(now)?;
-        no_room |= self.serve(now)?;
-        let (tick_again, tick_no_room) = self.tick(now)?;
-        no_room |= tick_no_room;
-        self.serve_waiters(now)?;
-        self.serve_news(now);
-        self.end_waits(now)?;
-        no_room |= self.step_tasks(now)?;
-        no_room |= self.trim(now, self.last_request)?;
-        self.serve_watchers(now);
-        self.save_figures(now)?;
-        self.advance_stop(now)?;
         if self.backlog.is_empty() || no_room || self.writer.is_batch_full() {
             self.writer.submit(now)?;
         }
@@ -262,6 +253,24 @@ impl Shard {
             return Ok(Next::Ended);
         }
         Ok(self.next(now, tick_again, no_room))
+    }
+
+    /// Everything that decides: whether more timers are due, and whether room ran out.
+    fn work(&mut self, now: Now) -> Result<(bool, bool), recado_log::Error> {
+        let mut no_room = self.own_affairs(now)?;
+        no_room |= self.serve(now)?;
+        self.writer.shared.inbox.set_backlog(self.backlog.len());
+        let (tick_again, no_room_to_tick) = self.tick(now)?;
+        no_room |= no_room_to_tick;
+        no_room |= self.serve_waiters(now)?;
+        self.serve_news(now);
+        no_room |= self.end_waits(now)?;
+        no_room |= self.step_tasks(now)?;
+        no_room |= self.trim(now, self.last_request)?;
+        self.serve_watchers(now);
+        self.save_figures(now)?;
+        self.advance_stop(now)?;
+        Ok((tick_again, no_room))
     }
 
     fn take(&mut self, now: Now) {
@@ -276,18 +285,25 @@ impl Shard {
         }
     }
 
-    /// The wall clock was stepped: running leases and backoffs move with it.
-    fn step_clock(&mut self, now: Now, delta_ms: i64) -> Result<bool, recado_log::Error> {
-        tracing::warn!(delta_ms, "the wall clock was stepped: running timeouts keep their length");
-        let command = Command::StepClock { delta_ms };
+    /// The wall clock was stepped: running leases and backoffs move with it. Nothing may be decided by
+    /// the new time before that: false when there is no room for it yet.
+    fn step_clock(&mut self, now: Now, stepped: Option<i64>) -> Result<bool, recado_log::Error> {
+        if let Some(delta_ms) = stepped {
+            tracing::warn!(delta_ms, "the wall clock was stepped: running timeouts keep their length");
+            self.clock_step_ms = self.clock_step_ms.saturating_add(delta_ms);
+        }
+        if self.clock_step_ms == 0 {
+            return Ok(true);
+        }
+        let command = Command::StepClock { delta_ms: self.clock_step_ms };
         if self.writer.claim(now, Class::Copy, space::bound(&command))? != Room::Yes {
-            // It is noticed once only, so it cannot be put off: the batch has this much in reserve.
-            self.writer.flush();
+            return Ok(false);
         }
         if let Err(rejection) = self.writer.run(now, &command) {
             unreachable!("a step of the clock is never refused: {rejection}");
         }
-        Ok(false)
+        self.clock_step_ms = 0;
+        Ok(true)
     }
 
     /// Gives back what was not delivered and takes what was read. True when room ran out.

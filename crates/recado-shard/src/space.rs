@@ -14,8 +14,10 @@ pub(crate) const SETTLE_BYTES_MAX: u64 = 8 * 1024;
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Result or progress while storage is short, in bytes: the rest of a settle is its events.
 pub(crate) const SHORT_RESULT_BYTES_MAX: usize = 6 * 1024;
-/// Events that a receive may add beyond its jobs: jobs that turn out done, expired or held back.
-const RECEIVE_EVENTS_EXTRA: usize = 256;
+/// Beyond its jobs a receive may end so many expired ones, each in a short event.
+const RECEIVE_EXTRA_BYTES: usize = recado_core::TICK_STEPS_MAX * 64;
+/// A job handed out, without strings.
+const RECEIVED_BYTES_MAX: usize = 256;
 /// The shard's own records: start, clock, figures.
 pub(crate) const OWN_BYTES_MAX: usize = 64 * 1024;
 
@@ -30,6 +32,9 @@ pub(crate) fn class(command: &Command) -> Class {
         _ => Class::Settle,
     }
 }
+
+/// For what has no bound of its own: the jobs of one business object, the list of jobs of a bulk action.
+const OPEN_BYTES_MAX: usize = 128 * 1024;
 
 /// Upper bound of the bytes it adds to a batch.
 pub(crate) fn bound(command: &Command) -> usize {
@@ -46,9 +51,9 @@ pub(crate) fn bound(command: &Command) -> usize {
         Command::StartTask(task) => start_task_bytes(task),
         Command::Cancel(cancel) => match &cancel.target {
             recado_core::CancelTarget::Ids(ids) => (ids.len() + 1) * EVENT_BYTES_MAX,
-            recado_core::CancelTarget::BusinessId(_) => OWN_BYTES_MAX,
+            recado_core::CancelTarget::BusinessId(_) => OPEN_BYTES_MAX,
         },
-        Command::Copy(plans) => plans.iter().map(copy_bytes).sum(),
+        Command::Copy(plans) => OPEN_BYTES_MAX + plans.iter().map(copy_bytes).sum::<usize>(),
         Command::Tick => recado_core::TICK_STEPS_MAX * EVENT_BYTES_MAX,
         Command::Acknowledge { note, .. } => note.len(),
         Command::SetPaused { reason, .. } => reason.as_deref().map_or(0, str::len),
@@ -76,13 +81,13 @@ fn job_bytes(job: &NewJob) -> usize {
 
 fn receive_bytes(receive: &Receive) -> usize {
     let strings = receive.worker.as_deref().map_or(0, str::len) + receive.attempt_id.as_deref().map_or(0, str::len);
-    let events = receive.max + receive.queues.len() + RECEIVE_EVENTS_EXTRA;
-    events.saturating_mul(EVENT_BYTES_MAX / 2 + strings)
+    let created = receive.queues.len() * EVENT_BYTES_MAX;
+    RECEIVE_EXTRA_BYTES + created + receive.max.saturating_mul(RECEIVED_BYTES_MAX + strings)
 }
 
 /// Jobs that one receive may hand out so that it fits in a batch of `bytes`.
 pub(crate) fn receives_in(bytes: usize) -> usize {
-    (bytes / (EVENT_BYTES_MAX / 2)).saturating_sub(RECEIVE_EVENTS_EXTRA).max(1)
+    (bytes.saturating_sub(RECEIVE_EXTRA_BYTES) / (2 * RECEIVED_BYTES_MAX)).max(1)
 }
 
 /// Upper bound of one settle.

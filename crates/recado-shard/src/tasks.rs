@@ -67,6 +67,10 @@ impl Shard {
     pub(crate) fn step_tasks(&mut self, now: Now) -> Result<bool, recado_log::Error> {
         self.tasks.due_at = None;
         self.tasks.is_busy = false;
+        if self.is_stopping() {
+            // The next service goes on where this one stops.
+            return Ok(false);
+        }
         while let Some(patched) = self.tasks.patched.pop() {
             if !self.step_task(now, &patched.command)? {
                 self.tasks.patched.push(patched);
@@ -102,8 +106,7 @@ impl Shard {
             }
             *left -= next.jobs.len().min(*left);
             if let Some(patch) = next.patch.filter(|_| !next.jobs.is_empty()) {
-                self.read_payloads(now, task, patch, next);
-                return Ok(Turn::Waits);
+                return Ok(self.read_payloads(now, task, patch, next));
             }
             let TaskStep { jobs, cursor, last, .. } = next;
             let jobs = jobs.into_iter().map(|(seq, _)| (seq, None)).collect();
@@ -130,12 +133,11 @@ impl Shard {
         Ok(true)
     }
 
-    fn read_payloads(&mut self, now: Now, task: u64, patch: Place, mut next: TaskStep) {
+    fn read_payloads(&mut self, now: Now, task: u64, patch: Place, mut next: TaskStep) -> Turn {
         let count = self.readable(patch, &next.jobs);
         if count == 0 {
             // It stands in the batch being built and can be read once that is submitted.
-            self.tasks.is_busy = true;
-            return;
+            return Turn::NoRoom;
         }
         if count < next.jobs.len() {
             next = self.writer.state.next_of_task(now.wall, task, count);
@@ -150,6 +152,7 @@ impl Shard {
             let command = Command::StepTask { task, jobs, unpatchable, cursor, last };
             shared.inbox.push_internal([Internal::Patched(Box::new(Patched { task, command }))]);
         }));
+        Turn::Waits
     }
 
     /// How many of `jobs` can be read now and merged in one step.

@@ -1,0 +1,30 @@
+//! What the shard promises, over a file log on a simulated disk (stepped by hand, so that every
+//! interleaving is chosen) and, with all its threads, on a real one. One binary, a module a subject.
+
+// The lint knows test functions, not what they share.
+#![allow(clippy::unwrap_used)]
+
+#[path = "shard/clock.rs"]
+mod clock;
+#[path = "shard/commit.rs"]
+mod commit;
+#[path = "shard/delivery.rs"]
+mod delivery;
+#[path = "shard/overload.rs"]
+mod overload;
+#[path = "shard/poison.rs"]
+mod poison;
+#[path = "shard/restart.rs"]
+mod restart;
+#[path = "shard/space.rs"]
+mod space;
+#[path = "shard/tasks.rs"]
+mod tasks;
+#[path = "shard/threads.rs"]
+mod threads;
+#[path = "shard/trim.rs"]
+mod trim;
+#[path = "shard/waiting.rs"]
+mod waiting;
+#[path = "shard/world.rs"]
+mod world;

@@ -1,0 +1,56 @@
+//! The log stays near what is live, also with one old job that never leaves.
+
+use std::time::Duration;
+
+use crate::world::{World, ack, enqueue, job};
+
+const UNIT: u64 = 256 << 10;
+
+#[test]
+fn one_old_job_that_never_leaves_does_not_keep_the_log() {
+    let mut world = World::new();
+    let old = world.enqueue("old", &["the old one"]);
+    for round in 0..2_000 {
+        let jobs = (0..5).map(|number| job(&format!("{round}-{number}-{}", "x".repeat(200)))).collect();
+        let call = world.call(enqueue("mail", jobs));
+        world.run(call).unwrap();
+        for taken in world.take("mail", 5) {
+            world.settle_one(&taken, ack()).unwrap();
+        }
+        let status = world.handle.status();
+        let bound = 2 * status.live_bytes + status.log.pinned_bytes + 2 * UNIT;
+        // One unit beyond: what is free is given back a unit at a time, some while after.
+        assert!(status.log.log_bytes <= bound + UNIT, "round {round}: {status:?}");
+    }
+    let first = world.handle.status().log.first;
+    assert!(first.0 > 10 * UNIT, "many units were freed: {first}");
+    let mut world = world.kill(Duration::from_secs(1));
+    let taken = world.take("old", 1);
+    assert_eq!((taken[0].id, taken[0].payload.as_str()), (old[0], "the old one"));
+}
+
+#[test]
+fn an_idle_shard_trims_and_then_rests() {
+    let mut world = World::new();
+    world.enqueue("old", &["the old one"]);
+    let jobs = (0..100).map(|_| job(&"x".repeat(2_000))).collect::<Vec<_>>();
+    for _ in 0..10 {
+        let call = world.call(enqueue("mail", jobs.clone()));
+        world.run(call).unwrap();
+    }
+    let call =
+        world.call(recado_core::Command::DeleteQueue { queue: "mail".into(), force: true, actor: Default::default() });
+    world.run(call).unwrap();
+    for _ in 0..200 {
+        world.pass(Duration::from_millis(50));
+    }
+    let status = world.handle.status();
+    assert!(status.log.log_bytes <= 2 * status.live_bytes + 2 * UNIT, "{status:?}");
+    let before = world.disk.operations();
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(60));
+    }
+    let operations = world.disk.operations() - before;
+    assert!(operations < 100, "a shard at rest writes next to nothing: {operations}");
+    assert_eq!(world.take("old", 1)[0].payload, "the old one");
+}
