@@ -5,12 +5,13 @@
 //! watermark is written again in place and synced: after the death of a process it may stand only in
 //! the page cache, and after a failed sync a second sync of the same pages would prove nothing.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::Position;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at, zero_at};
 use crate::error::Error;
-use crate::format::{RECORD_HEADER_BYTES, SegmentHeader};
+use crate::format::RECORD_HEADER_BYTES;
 use crate::geometry::Geometry;
 use crate::segments::{Segments, open_segment, segment_name};
 use crate::walk::{Behind, End, Walk, search};
@@ -123,12 +124,10 @@ impl Plan {
     /// Zeroes what is cut, writes the unproven end of the log again, and makes both durable. The
     /// answer is the number of bytes written again.
     pub(crate) fn carry_out(&self, disk: &dyn Disk, segments: &Segments) -> Result<u64, Error> {
-        let geometry = segments.geometry;
         let cut = pieces(segments, self.tip, self.remains_end);
         let unproven = pieces(segments, self.watermark, self.tip);
-        // A prepared segment may owe its header to the page cache too.
-        let from = geometry.segment(self.watermark.min(self.tip));
-        for number in segments.numbers.range(from..).copied() {
+        let numbers: BTreeSet<u64> = cut.iter().chain(&unproven).map(|(number, ..)| *number).collect();
+        for number in numbers {
             let file = open_segment(disk, number)?;
             let failure = |action, source| Error::io(action, &disk.path(&segment_name(number)), source);
             for (_, from, to) in cut.iter().filter(|(piece, ..)| *piece == number) {
@@ -137,10 +136,9 @@ impl Plan {
             for (_, from, to) in unproven.iter().filter(|(piece, ..)| *piece == number) {
                 rewrite(&*file, *from, *to).map_err(|source| failure("rewrite", source))?;
             }
-            let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes };
-            write_all_at(&*file, &header.encode(), 0).map_err(|source| failure("rewrite", source))?;
             file.sync_data().map_err(|source| failure("sync", source))?;
         }
+        // A prepared segment may owe its name, though never its header, to the page cache.
         disk.sync_dir().map_err(|source| Error::io("sync", &disk.path(""), source))?;
         Ok(unproven.iter().map(|(_, from, to)| to - from).sum())
     }

@@ -16,14 +16,17 @@ struct Told {
     is_poisoned: bool,
 }
 
+/// Enough to go through all prepared segments and use one again.
+const BATCHES: u64 = 18;
+
 /// A script that writes, trims, reuses and closes. It goes on whatever the disk does.
 fn script(sim: &SimDisk, options: &Options) -> Told {
     let mut told = Told::default();
     let Ok(mut world) = World::open(sim, options) else {
         return told;
     };
-    for number in 0..24 {
-        let bytes = [10, 3_000, 30_000, 200][number as usize % 4];
+    for number in 0..BATCHES {
+        let bytes = [10, 3_000, 50_000, 200][number as usize % 4];
         let batch = numbered(number, bytes);
         let fits = world.log.room(Class::Produce) >= bytes as u64 + 8;
         match world.log.submit(batch.clone(), Urgency::Now) {
@@ -43,7 +46,7 @@ fn script(sim: &SimDisk, options: &Options) -> Told {
             Err(Error::Poisoned { .. }) => told.is_poisoned = true,
             Err(error) => panic!("{error}"),
         }
-        if number == 16 {
+        if number == 11 {
             let _ = world.log.trim(Position(2 * SEGMENT));
         }
     }
@@ -54,7 +57,7 @@ fn script(sim: &SimDisk, options: &Options) -> Told {
 fn for_each_operation(fault: Fault, options: &Options, then: impl Fn(&SimDisk)) {
     let whole = SimDisk::new(0);
     let told = script(&whole, options);
-    assert_eq!(told.submitted.len(), 24);
+    assert_eq!(told.submitted.len() as u64, BATCHES);
     for k in 0..whole.operations() {
         let sim = SimDisk::new(k);
         sim.fail_at(k, fault);

@@ -1,7 +1,7 @@
 //! Segments are used again: what they held before never comes back.
 
 use recado_log::sim::{Fault, SimDisk};
-use recado_log::{Log, Position, Step};
+use recado_log::{Error, Log, Position, Step};
 
 use crate::world::*;
 
@@ -55,35 +55,59 @@ fn stale_records_behind_a_cut_do_not_come_back() {
     }
 }
 
-/// The same batches at the same positions, in another epoch: only the epoch tells them apart.
+/// Old records at the very places where the next ones are looked for: only the epoch tells them apart.
 #[test]
 fn records_of_a_cut_epoch_do_not_count_in_the_next_one() {
     let mut world = World::new();
     world.put(numbered(0, 50));
     let start = world.log.next();
-    for number in 1..10 {
-        world.submit(numbered(number, 50));
+    // Empty batches are as long as the fence that will stand where the first of them stood.
+    for _ in 0..10 {
+        world.submit(batch(b"", b""));
     }
     world.settle();
     let (file, at) = file_of(start);
     let sim = world.kill();
-    // Only the first of the nine is damaged, and the watermark of none is above it.
-    flip(&sim, &file, at + 70, 1);
+    let old = sim.contents(&file);
+    flip(&sim, &file, at + 70, 1); // the watermark of none of them is above the first
     let world = World::on(&sim);
     let cut = world.recovery.cut.clone().unwrap();
-    assert_eq!((cut.offset as usize, cut.bytes), (at, 9 * 136));
+    assert_eq!((cut.offset as usize, cut.bytes as usize), (at, 10 * RECORD_HEADER));
     assert_eq!(world.batches(), [numbered(0, 50)]);
     let fence_end = at + RECORD_HEADER;
-    let zeroed = &world.sim.contents(&file)[fence_end..at + 9 * 136];
+    let zeroed = &world.sim.contents(&file)[fence_end..];
     assert!(zeroed.iter().all(|byte| *byte == 0), "the cut is zeroed");
-    // Put the old bytes back behind the fence, as a disk with a failed sync would.
-    let old = sim.contents(&file);
-    let sim = world.kill();
-    let mut bytes = sim.contents(&file);
-    bytes[fence_end..].copy_from_slice(&old[fence_end..]);
-    sim.put(&file, bytes);
+    // Put the old bytes back behind the fence, as a disk whose sync failed would.
+    put_back(&world.kill(), &file, fence_end, &old);
     let world = World::on(&sim);
     assert_eq!(world.batches(), [numbered(0, 50)]);
+}
+
+/// Two processes had the log after the same fence, one of them on a disk that forgot it.
+#[test]
+fn a_fence_that_ends_another_epoch_does_not_count() {
+    let mut world = World::new();
+    world.put(numbered(0, 50));
+    let start = world.log.next();
+    let sim = world.kill();
+    let forgotten = sim.copy(2);
+    let mut world = World::on(&World::on(&forgotten).kill());
+    world.put(numbered(1, 50));
+    world.put(numbered(2, 50));
+    let (file, at) = file_of(start);
+    let old = world.kill().contents(&file);
+
+    let sim = World::on(&sim).kill();
+    put_back(&sim, &file, at + RECORD_HEADER, &old);
+    // It is not taken for a part of the log. It says that more was durable here, so somebody has to look.
+    let opened = World::open(&sim, &options()).map(|world| world.batches());
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+}
+
+fn put_back(sim: &SimDisk, file: &str, from: usize, old: &[u8]) {
+    let mut bytes = sim.contents(file);
+    bytes[from..].copy_from_slice(&old[from..]);
+    sim.put(file, bytes);
 }
 
 #[test]

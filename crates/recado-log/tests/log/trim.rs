@@ -1,6 +1,6 @@
 //! Trimming, and the pins that hold it back.
 
-use recado_log::{Batch, Error, Log, Position};
+use recado_log::{Batch, Error, Log, Position, Step};
 
 use crate::world::*;
 
@@ -118,8 +118,11 @@ fn with_durability_os_a_trim_waits_for_the_sync_of_what_replaces_it() {
     }
     let last = world.put(numbered(12, 7_000));
     world.log.trim(last).unwrap();
+    let first = segment_files(&world.sim)[0].clone();
+    while world.engine.prepare(world.now) == Step::Worked {}
+    assert_eq!(segment_files(&world.sim)[0], first, "what replaces it is not synced yet");
     world.settle();
-    let sim = world.lose_power();
-    let world = World::open(&sim, &os_options()).unwrap();
+    assert_ne!(segment_files(&world.sim)[0], first);
+    let world = World::open(&world.lose_power(), &os_options()).unwrap();
     assert_eq!(world.batches().last(), Some(&numbered(12, 7_000)));
 }
