@@ -9,6 +9,7 @@ use crate::event::{
 use crate::figures::Count;
 use crate::id::Hash;
 use crate::items::{ItemKind, Link};
+use crate::options::{QueueOptions, Source};
 use crate::reply::State as JobState;
 use crate::state::{
     AUDIT_MAX, Attempt, AuditEntry, Group, NONE, Note, ProducerEntry, Queue, RequestEntry, Slot, State, Task, Timer,
@@ -41,8 +42,13 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
         Event::JobCopied(copy) => job_copied(state, position, copy),
         Event::KeySaved { key, queue, until, result, ended } => {
             key_saved(state, position, *key, *queue, *until, *result);
-            if *ended && let Some(slot) = state.keys.find(key.0) {
-                state.end_saved(slot);
+            if let Some(slot) = state.keys.find(key.0) {
+                if *ended {
+                    state.end_saved(slot);
+                } else {
+                    // Jobs that stand before the copy in a trimmed log did not know of the result.
+                    state.restand_key(slot, NONE, false);
+                }
             }
         }
         Event::KeyEnded { key } => {
@@ -54,9 +60,8 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
             }
         }
         Event::DedupSet(window) => {
-            if state.queues.contains_key(&window.queue) {
-                state.set_dedup(position, **window);
-            }
+            ensure_queue(state, window.queue);
+            state.set_dedup(position, **window);
         }
         Event::DedupEnded { hash } => {
             if let Some(slot) = state.dedups.find(hash.0) {
@@ -64,6 +69,7 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
             }
         }
         Event::ProducerAdvanced { producer, queue, seq } => {
+            ensure_queue(state, *queue);
             let slot = state.producers.find_or_insert(producer.0, || ProducerEntry {
                 hash: *producer,
                 queue: *queue,
@@ -161,7 +167,10 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 state.restand_key(slot, NONE, true);
             }
         }
-        Event::Received { seq, lease } => on(state, *seq, |state, slot| received(state, slot, lease)),
+        Event::Received { seq, lease } => {
+            state.fence = state.fence.max(lease.fence);
+            on(state, *seq, |state, slot| received(state, slot, lease));
+        }
         Event::Renewed { seq, ends_elapsed_at } => on(state, *seq, |state, slot| {
             state.unstand(slot);
             if let Some(lease) = &mut state.jobs[slot].extra().lease {
@@ -261,7 +270,10 @@ fn count(state: &mut State, slot: Slot, what: Count, at: u64) {
 }
 
 fn globals_set(state: &mut State, position: u64, globals: &Globals) {
-    state.secret = globals.secret;
+    if state.secret != globals.secret {
+        state.secret = globals.secret;
+        state.hash_anew();
+    }
     state.seq = state.seq.max(globals.seq);
     state.last_queue = state.last_queue.max(globals.queue);
     state.last_number = state.last_number.max(globals.number);
@@ -294,21 +306,47 @@ fn started(state: &mut State, at: u64) {
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
     }
+    // The last dead job of a note may have gone before what is left of the log; one that comes takes it back.
+    let stale = state.notes.iter().filter(|(_, note)| {
+        !state.queues.get(&note.queue).is_some_and(|queue| queue.fingerprints.contains_key(&note.fingerprint))
+    });
+    let stale: alloc::vec::Vec<Slot> = stale.map(|(slot, _)| slot).collect();
+    state.stale_notes.extend(stale);
 }
 
 fn queue_set(state: &mut State, position: u64, record: &QueueRecord) {
     let number = record.number;
     state.last_queue = state.last_queue.max(number);
-    if let Some(queue) = state.queues.get_mut(&number) {
-        queue.record = record.clone();
-        resolve_settings(state, number);
-    } else {
+    ensure_queue(state, number);
+    let queue = state.queue_mut(number);
+    queue.record = record.clone();
+    queue.name = (*record.name).into();
+    state.names.insert(record.name.clone(), number);
+    resolve_settings(state, number);
+    state.link_item(ItemKind::Queue, number, position);
+    state.wake(number);
+}
+
+/// A queue that an event is about. In a trimmed log the queue's own record may stand behind events about
+/// its jobs (a pause writes it anew); until then they stand in a queue without a name.
+fn ensure_queue(state: &mut State, number: u32) {
+    if !state.queues.contains_key(&number) {
+        let record = QueueRecord {
+            number,
+            name: Box::default(),
+            source: Source::Auto,
+            options: QueueOptions::default(),
+            revision: 0,
+            paused: false,
+            paused_reason: None,
+            purged_at: 0,
+        };
         let hash = state.secret.hash(domain::GROUP, u64::from(number), &[]);
         let no_group = state.groups.insert(Group::new(hash, number));
         let settings = record.options.settings(&state.defaults);
         let queue = Queue {
-            record: record.clone(),
-            name: (*record.name).into(),
+            record,
+            name: "".into(),
             settings,
             link: Link::default(),
             lanes: Default::default(),
@@ -332,10 +370,7 @@ fn queue_set(state: &mut State, position: u64, record: &QueueRecord) {
             is_going: false,
         };
         state.queues.insert(number, Box::new(queue));
-        state.names.insert(record.name.clone(), number);
     }
-    state.link_item(ItemKind::Queue, number, position);
-    state.wake(number);
 }
 
 /// Settings follow from options; jobs stand anew where the rules of groups changed.
@@ -396,19 +431,16 @@ fn queue_deleted(state: &mut State, number: u32) {
 }
 
 fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
-    // The queue's own record may have been trimmed with the queue's end still ahead.
-    if !state.queues.contains_key(&record.queue) {
-        return;
-    }
+    ensure_queue(state, record.queue);
     let at = record.id.enqueued_at();
     let slot = state.tie_job(position, record.clone());
-    let is_behind = record.behind.filter(|seq| state.slot_of_seq(*seq).is_some());
-    state.jobs[slot].state = match is_behind {
+    // The job before it is unfinished, even where a trimmed log has not shown it yet; its end releases this one.
+    state.jobs[slot].state = match record.behind {
         Some(_) => JobState::Blocked,
         None if record.due_at <= at => JobState::Ready,
         None => JobState::Delayed,
     };
-    if let Some(seq) = is_behind {
+    if let Some(seq) = record.behind {
         state.followers.entry(seq).or_default().push(record.id.seq());
     }
     count(state, slot, Count::Enqueued, at);
@@ -416,9 +448,7 @@ fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
 }
 
 fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
-    if !state.queues.contains_key(&copy.record.queue) {
-        return;
-    }
+    ensure_queue(state, copy.record.queue);
     on(state, copy.record.id.seq(), |state, slot| {
         state.unstand(slot);
         state.release_group(slot);
@@ -499,7 +529,6 @@ fn received(state: &mut State, slot: Slot, lease: &Lease) {
     let extra = job.extra();
     extra.lease = Some(lease.clone());
     extra.progress = None;
-    state.fence = state.fence.max(lease.fence);
     state.last_received = Some(slot);
     state.stand(slot);
     state.take_turn(group);
@@ -727,10 +756,9 @@ fn removed(state: &mut State, slot: Slot, why: Removal) {
 }
 
 fn key_saved(state: &mut State, position: u64, hash: Hash, queue: u32, until: u64, result: Option<Span>) {
-    if state.queues.contains_key(&queue) {
-        let slot = state.find_or_make_key(queue, hash);
-        state.save_result(position, slot, until, result.map(|span| span.at(position)));
-    }
+    ensure_queue(state, queue);
+    let slot = state.find_or_make_key(queue, hash);
+    state.save_result(position, slot, until, result.map(|span| span.at(position)));
 }
 
 fn request_answered(state: &mut State, position: u64, (request, body): (Hash, Hash), answer: Span, until: u64) {
@@ -756,11 +784,9 @@ fn task_set(state: &mut State, position: u64, record: &TaskRecord) {
     if state.tasks.contains_key(&record.id) {
         forget_task(state, record.id);
     }
-    if record.kind == crate::event::TaskKind::DeleteQueue
-        && record.state == crate::reply::TaskState::Running
-        && let Some(queue) = state.queues.get_mut(&record.queue)
-    {
-        queue.is_going = true;
+    if record.kind == crate::event::TaskKind::DeleteQueue && record.state == crate::reply::TaskState::Running {
+        ensure_queue(state, record.queue);
+        state.queue_mut(record.queue).is_going = true;
     }
     let patch = record.patch.map(|span| span.at(position));
     state.tasks.insert(record.id, Task { record: record.clone(), patch, link: Link::default() });
@@ -810,7 +836,8 @@ fn noted(state: &mut State, position: u64, queue: u32, fingerprint: u64, text: &
     if let Some(slot) = state.notes.find(key) {
         drop_note(state, slot);
     }
-    if !text.is_empty() && state.queues.contains_key(&queue) {
+    if !text.is_empty() {
+        ensure_queue(state, queue);
         let slot = state.notes.insert(note);
         state.link_item(ItemKind::Note, slot, position);
     }

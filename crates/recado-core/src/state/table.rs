@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::event::{DedupRecord, DedupWindow, JobRecord};
-use crate::id::Hash;
+use crate::id::{Hash, Secret};
 use crate::items::{ItemKind, Link};
 use crate::reply::State as JobState;
 use crate::state::slab::{NONE, Slot};
@@ -14,6 +14,11 @@ const ITEM_BYTES: u64 = 160;
 
 fn job_bytes(job: &Job) -> u64 {
     ITEM_BYTES + u64::from(job.payload_bytes) + u64::from(job.meta_bytes)
+}
+
+fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u128 {
+    let number = u64::from(schema_version) << 8 | u64::from(priority);
+    secret.hash(domain::LANE, number, &[kind.as_bytes()]).0
 }
 
 impl State {
@@ -98,8 +103,25 @@ impl State {
     }
 
     pub(crate) fn lane_hash(&self, kind: &str, schema_version: u32, priority: u8) -> u128 {
-        let number = u64::from(schema_version) << 8 | u64::from(priority);
-        self.secret.hash(domain::LANE, number, &[kind.as_bytes()]).0
+        lane_hash(self.secret, kind, schema_version, priority)
+    }
+
+    /// What is named by hashes of the secret is named anew: a trimmed log shows jobs before it shows the secret.
+    pub(crate) fn hash_anew(&mut self) {
+        let secret = self.secret;
+        for queue in self.queues.values_mut() {
+            let lanes = queue.lanes.iter_mut().enumerate();
+            let named = lanes.filter_map(|(number, lane)| {
+                let lane = lane.as_mut()?;
+                lane.hash = lane_hash(secret, &lane.kind, lane.schema_version, lane.priority);
+                Some((lane.hash, number as u16))
+            });
+            queue.lane_by_hash = named.collect();
+        }
+        let in_flight = self.queues.values().flat_map(|queue| queue.in_flight.values());
+        let marked = in_flight.map(|slot| &self.jobs[*slot]).filter(|job| job.cancel_requested());
+        let marks = marked.filter_map(|job| Some((self.worker_hash(job.lease()?.worker.as_deref()?), job.id)));
+        self.cancel_marks = marks.collect();
     }
 
     /// Moves a job that stands nowhere to another lane of its queue.
