@@ -4,7 +4,8 @@
 use alloc::boxed::Box;
 
 use crate::event::{
-    AuditRecord, Death, Event, Globals, JobCopy, JobRecord, Lease, LeaseState, QueueRecord, Removal, Span, TaskRecord,
+    AuditRecord, Death, Due, Event, Globals, JobCopy, JobRecord, Lease, LeaseState, QueueRecord, Removal, Span,
+    TaskRecord,
 };
 use crate::figures::Count;
 use crate::id::Hash;
@@ -156,7 +157,8 @@ fn release_followers(state: &mut State, seq: u64) {
 
 fn apply_change(state: &mut State, position: u64, event: &Event) {
     match event {
-        Event::Completed { seq, queue, at, result, keep_until, key, key_until } => {
+        Event::Completed { seq, queue, at, result, keep_until, key, key_until, task } => {
+            count_for_task(state, *task, true);
             if let Some(key) = key {
                 key_saved(state, position, *key, *queue, *key_until, *result);
             }
@@ -185,12 +187,12 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             count(state, slot, Count::Skipped, *at);
             finish(state, slot, JobState::Completed, *at, *keep_until, |job| job.set(flag::SKIPPED, true));
         }),
-        Event::Failed { seq, at, due_elapsed_at, error, lapsed } => on(state, *seq, |state, slot| {
+        Event::Failed { seq, at, due, error, lapsed } => on(state, *seq, |state, slot| {
             count(state, slot, Count::Failed, *at);
             count(state, slot, Count::Retried, *at);
             end_attempt(state, slot, *at);
             let lease = if *lapsed { LeaseState::Lapsed } else { LeaseState::Failed };
-            wait_again(state, slot, Some(*due_elapsed_at), lease, Some(error.at(position)));
+            wait_again(state, slot, Some(*due), lease, Some(error.at(position)));
         }),
         Event::Lapsed { seq, at, error, interrupted } => on(state, *seq, |state, slot| {
             if *interrupted {
@@ -203,17 +205,20 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             wait_again(state, slot, None, LeaseState::Lapsed, Some(error.at(position)));
         }),
-        Event::Released { seq, at, until_elapsed_at, error, uncounted } => on(state, *seq, |state, slot| {
+        Event::Released { seq, at, until, error, uncounted } => on(state, *seq, |state, slot| {
             count(state, slot, Count::Released, *at);
             let job = &mut state.jobs[slot];
             // A lapsed delivery's attempt was counted by its receive, like any other's.
             job.attempts = job.attempts.saturating_sub(1);
             job.deliveries = job.deliveries.saturating_sub(u16::from(*uncounted));
-            wait_again(state, slot, *until_elapsed_at, LeaseState::Released, error.map(|span| span.at(position)));
+            wait_again(state, slot, *until, LeaseState::Released, error.map(|span| span.at(position)));
         }),
-        Event::Died { seq, at, error, death, lease, blocks_group } => on(state, *seq, |state, slot| {
-            died(state, slot, *at, error.map(|span| span.at(position)), death, *lease, *blocks_group);
-        }),
+        Event::Died { seq, at, error, death, lease, blocks_group, task } => {
+            count_for_task(state, *task, false);
+            on(state, *seq, |state, slot| {
+                died(state, slot, *at, error.map(|span| span.at(position)), death, *lease, *blocks_group);
+            });
+        }
         Event::CancelRequested { seq } => on(state, *seq, |state, slot| {
             state.unstand(slot);
             state.jobs[slot].extra().cancel_requested = true;
@@ -238,8 +243,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             state.unstand(slot);
             state.change_priority(slot, *priority);
             let job = &mut state.jobs[slot];
-            job.due_at = *due_at;
-            job.set(flag::DUE_IS_ELAPSED, false);
+            job.set_due(*due_at, None);
             job.state = JobState::Delayed;
             if let Some(payload) = payload {
                 job.extra().payload = Some(payload.at(position));
@@ -465,7 +469,7 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
     job.attempts = copy.attempts as u16;
     job.deliveries = copy.deliveries as u16;
     job.replays = copy.replays as u16;
-    job.set(flag::DUE_IS_ELAPSED, copy.due_is_elapsed);
+    job.set_due(copy.record.due_at, copy.due_elapsed_at);
     job.set(flag::IGNORE_KEY, copy.ignore_key);
     job.set(flag::SKIPPED, copy.skipped);
     let has_more = copy.lease.is_some()
@@ -516,12 +520,7 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
 fn received(state: &mut State, slot: Slot, lease: &Lease) {
     let at = lease.received_at;
     state.unstand(slot);
-    let skew_ms = state.skew_ms;
     let job = &mut state.jobs[slot];
-    if job.has(flag::DUE_IS_ELAPSED) {
-        job.due_at = job.due_at.saturating_add_signed(skew_ms);
-        job.set(flag::DUE_IS_ELAPSED, false);
-    }
     job.state = JobState::InFlight;
     job.attempts = job.attempts.saturating_add(1);
     job.deliveries = job.deliveries.saturating_add(1);
@@ -529,6 +528,7 @@ fn received(state: &mut State, slot: Slot, lease: &Lease) {
     let extra = job.extra();
     extra.lease = Some(lease.clone());
     extra.progress = None;
+    extra.due_elapsed_at = None;
     state.last_received = Some(slot);
     state.stand(slot);
     state.take_turn(group);
@@ -566,6 +566,7 @@ fn extended(state: &mut State, slot: Slot, ends_elapsed_at: u64, progress: Optio
     let job = &mut state.jobs[slot];
     job.state = JobState::InFlight;
     let extra = job.extra();
+    extra.due_elapsed_at = None;
     if progress.is_some() {
         extra.progress = progress;
     }
@@ -591,11 +592,11 @@ fn set_lease_state(job: &mut crate::state::Job, to: LeaseState) {
     }
 }
 
-/// Back to waiting: in the old place, or delayed until `until_elapsed_at`.
+/// Back to waiting: in the old place, or delayed.
 fn wait_again(
     state: &mut State,
     slot: Slot,
-    until_elapsed_at: Option<u64>,
+    until: Option<Due>,
     lease: LeaseState,
     error: Option<crate::reply::Place>,
 ) {
@@ -606,11 +607,10 @@ fn wait_again(
     if let Some(place) = error {
         job.add_error(place);
     }
-    match until_elapsed_at {
-        Some(at) => {
+    match until {
+        Some(due) => {
             job.state = JobState::Delayed;
-            job.due_at = at;
-            job.set(flag::DUE_IS_ELAPSED, true);
+            job.set_due(due.at, Some(due.elapsed_at));
         }
         None => job.state = JobState::Ready,
     }
@@ -620,7 +620,6 @@ fn wait_again(
 fn completed(state: &mut State, slot: Slot, at: u64, result: Option<crate::reply::Place>, keep_until: Option<u64>) {
     count(state, slot, Count::Completed, at);
     end_attempt(state, slot, at);
-    count_for_task(state, slot, true);
     finish(state, slot, JobState::Completed, at, keep_until, |job| {
         set_lease_state(job, LeaseState::Acked);
         job.extra().result = result;
@@ -646,6 +645,7 @@ fn finish(
     job.state = how;
     let key = job.key;
     let extra = job.extra();
+    extra.task = None;
     extra.ended_at = at;
     extra.keep_until = keep_until.unwrap_or(at);
     extra.death = None;
@@ -678,7 +678,6 @@ fn died(
         } else {
             end_attempt(state, slot, at);
         }
-        count_for_task(state, slot, false);
     }
     forget_attempt(state, slot);
     state.unstand(slot);
@@ -698,14 +697,15 @@ fn died(
         job.add_error(place);
     }
     let extra = job.extra();
+    extra.task = None;
     extra.ended_at = at;
     extra.death = Some(death.clone());
     state.stand(slot);
 }
 
-fn count_for_task(state: &mut State, slot: Slot, succeeded: bool) {
-    let Some(task) = state.jobs[slot].extra.as_mut().and_then(|extra| extra.task.take()) else { return };
-    if let Some(task) = state.tasks.get_mut(&task) {
+/// The event carries the task, for the job may be one that a trimmed log does not show.
+fn count_for_task(state: &mut State, task: Option<u64>, succeeded: bool) {
+    if let Some(task) = task.and_then(|task| state.tasks.get_mut(&task)) {
         let counts = &mut task.record.counts;
         if !succeeded && counts.succeeded + counts.failed < FIRST_FINISHED {
             counts.failed_early += 1;
@@ -722,11 +722,10 @@ fn replayed(state: &mut State, position: u64, slot: Slot, at: u64, task: u64, pa
     }
     let job = &mut state.jobs[slot];
     job.state = JobState::Ready;
-    job.due_at = at;
+    job.set_due(at, None);
     job.attempts = 0;
     job.deliveries = 0;
     job.replays = job.replays.saturating_add(1);
-    job.set(flag::DUE_IS_ELAPSED, false);
     job.set(flag::IGNORE_KEY, ignore_key);
     set_lease_state(job, LeaseState::Replayed);
     let extra = job.extra();

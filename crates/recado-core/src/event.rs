@@ -195,9 +195,9 @@ pub struct JobCopy {
     /// Replays.
     #[n(4)]
     pub replays: u32,
-    /// `due_at` is on the elapsed time line.
+    /// See [`Due::elapsed_at`].
     #[n(5)]
-    pub due_is_elapsed: bool,
+    pub due_elapsed_at: Option<u64>,
     /// Runs although its key has completed.
     #[n(6)]
     pub ignore_key: bool,
@@ -306,6 +306,18 @@ pub struct Globals {
     /// Options of `[defaults]`.
     #[n(6)]
     pub defaults: QueueOptions,
+}
+
+/// The end of a backoff or snooze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Due {
+    /// On the wall clock as it was when the wait began: the job's place in line, which no step of the clock
+    /// moves.
+    #[n(0)]
+    pub at: u64,
+    /// On the elapsed time line: when it ends.
+    #[n(1)]
+    pub elapsed_at: u64,
 }
 
 /// Why a job is not there any more.
@@ -556,6 +568,9 @@ pub enum Event {
         key: Option<Hash>,
         #[n(6)]
         key_until: u64,
+        /// The replay that put it back, whose figures count this.
+        #[n(7)]
+        task: Option<u64>,
     },
     /// Its idempotency key had completed.
     #[n(10)]
@@ -575,7 +590,7 @@ pub enum Event {
         #[n(1)]
         at: u64,
         #[n(2)]
-        due_elapsed_at: u64,
+        due: Due,
         #[n(3)]
         error: Span,
         #[n(4)]
@@ -602,7 +617,7 @@ pub enum Event {
         #[n(1)]
         at: u64,
         #[n(2)]
-        until_elapsed_at: Option<u64>,
+        until: Option<Due>,
         #[n(3)]
         error: Option<Span>,
         #[n(4)]
@@ -622,6 +637,9 @@ pub enum Event {
         lease: LeaseState,
         #[n(5)]
         blocks_group: bool,
+        /// The replay that put it back, whose figures count this.
+        #[n(6)]
+        task: Option<u64>,
     },
     #[n(15)]
     CancelRequested {

@@ -85,7 +85,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         attempts: u32::from(job.attempts),
         deliveries: u32::from(job.deliveries),
         replays: u32::from(job.replays),
-        due_is_elapsed: job.has(flag::DUE_IS_ELAPSED),
+        due_elapsed_at: extra.and_then(|extra| extra.due_elapsed_at),
         ignore_key: job.has(flag::IGNORE_KEY),
         lease: job.lease().cloned(),
         errors,

@@ -117,6 +117,7 @@ fn killed(state: &State, slot: Slot, at: u64, error: &ErrorEntry, span: crate::e
         death: state.death(job, error),
         lease: LeaseState::Killed,
         blocks_group: state.queue(job.queue).settings.on_dead == OnDead::Block,
+        task: job.task(),
     }
 }
 

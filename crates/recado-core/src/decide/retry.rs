@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use crate::command::Failure;
 use crate::draft::Draft;
-use crate::event::{Death, Event, LeaseState};
+use crate::event::{Death, Due, Event, LeaseState};
 use crate::id::Hash;
 use crate::meta::ErrorEntry;
 use crate::options::{Backoff, BackoffCurve, Jitter, OnDead};
@@ -118,14 +118,20 @@ impl State {
                 death: self.death(job, &error),
                 lease: if lapsed { LeaseState::Killed } else { LeaseState::Failed },
                 blocks_group: queue.settings.on_dead == OnDead::Block,
+                task: job.task(),
             });
             return;
         }
         let own = job.overrides().and_then(|own| own.backoff.as_ref());
         let backoff = own.unwrap_or(&queue.settings.backoff);
         let wait_ms = failure.retry_after_ms.unwrap_or_else(|| wait_ms(backoff, u32::from(job.attempts), entropy));
-        let due_elapsed_at = self.elapsed(at).saturating_add(wait_ms);
-        draft.push(Event::Failed { seq, at, due_elapsed_at, error: span, lapsed });
+        let due = self.due_after(at, wait_ms);
+        draft.push(Event::Failed { seq, at, due, error: span, lapsed });
+    }
+
+    /// The end of a wait that begins at `at`.
+    pub(super) fn due_after(&self, at: u64, wait_ms: u64) -> Due {
+        Due { at: at.saturating_add(wait_ms), elapsed_at: self.elapsed(at).saturating_add(wait_ms) }
     }
 
     /// No attempt or no hand-out is left.

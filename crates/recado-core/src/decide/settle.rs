@@ -127,6 +127,7 @@ fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Dr
         keep_until,
         key: state.key_of(job).map(|key| key.hash),
         key_until: at.saturating_add(queue.settings.key_keep_ms),
+        task: job.task(),
     });
 }
 
@@ -142,6 +143,7 @@ fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut D
         death: state.death(job, &error),
         lease: LeaseState::Failed,
         blocks_group: state.groups[job.group].holder == slot,
+        task: job.task(),
     });
 }
 
@@ -166,7 +168,7 @@ fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Op
     draft.push(Event::Released {
         seq: job.id.seq(),
         at,
-        until_elapsed_at: delay_ms.filter(|ms| *ms > 0).map(|ms| state.elapsed(at).saturating_add(ms)),
+        until: delay_ms.filter(|ms| *ms > 0).map(|ms| state.due_after(at, ms)),
         error,
         uncounted: false,
     });
@@ -200,11 +202,5 @@ pub(super) fn give_back(state: &State, moment: Moment, job: JobId, nonce: u64, d
         super::cancel::end(state, slot, moment.at, JobState::Cancelled, None, draft);
         return;
     }
-    draft.push(Event::Released {
-        seq: job.id.seq(),
-        at: moment.at,
-        until_elapsed_at: None,
-        error: None,
-        uncounted: true,
-    });
+    draft.push(Event::Released { seq: job.id.seq(), at: moment.at, until: None, error: None, uncounted: true });
 }

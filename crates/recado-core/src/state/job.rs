@@ -17,8 +17,6 @@ pub(crate) const ERRORS_LAST: usize = 10;
 
 /// Bits of [`Job::flags`].
 pub(crate) mod flag {
-    /// `due_at` is on the elapsed time line.
-    pub(crate) const DUE_IS_ELAPSED: u8 = 1;
     /// Runs although its idempotency key has completed.
     pub(crate) const IGNORE_KEY: u8 = 2;
     /// Ready, but its idempotency key is in flight or has completed.
@@ -34,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) id: JobId,
     /// Position of the oldest record it needs, and its neighbours in that order.
     pub(crate) link: Link,
-    /// When it was or will be due; decides its place among the ready.
+    /// When it was or will be due, as its last event said; decides its place among the ready.
     pub(crate) due_at: u64,
     pub(crate) body_position: u64,
     pub(crate) body_offset: u32,
@@ -74,6 +72,8 @@ pub(crate) struct Extra {
     pub(crate) task: Option<u64>,
     /// The deduplication key that its death released.
     pub(crate) released_dedup: Option<crate::event::DedupRecord>,
+    /// Delayed: when it is due, where that is measured as elapsed time (backoff, snooze).
+    pub(crate) due_elapsed_at: Option<u64>,
     /// The job it is blocked behind.
     pub(crate) behind: Option<u64>,
 }
@@ -103,12 +103,30 @@ impl Job {
         self.extra.as_ref()?.overrides.as_deref()
     }
 
+    /// The timer of a delayed job: whether it is on the elapsed time line, and when.
+    pub(crate) fn due_timer(&self) -> (bool, u64) {
+        let elapsed_at = self.extra.as_ref().and_then(|extra| extra.due_elapsed_at);
+        elapsed_at.map_or((false, self.due_at), |at| (true, at))
+    }
+
+    pub(crate) fn set_due(&mut self, due_at: u64, due_elapsed_at: Option<u64>) {
+        self.due_at = due_at;
+        if due_elapsed_at.is_some() || self.extra.is_some() {
+            self.extra().due_elapsed_at = due_elapsed_at;
+        }
+    }
+
     pub(crate) fn expires_at(&self) -> Option<u64> {
         self.extra.as_ref()?.expires_at
     }
 
     pub(crate) fn death(&self) -> Option<&Death> {
         self.extra.as_ref()?.death.as_ref()
+    }
+
+    /// The replay that put it back and that has not counted its end yet.
+    pub(crate) fn task(&self) -> Option<u64> {
+        self.extra.as_ref()?.task
     }
 
     pub(crate) fn cancel_requested(&self) -> bool {

@@ -21,8 +21,8 @@ impl State {
         match state {
             JobState::Ready => self.stand_ready(slot),
             JobState::Delayed => {
-                let (due_at, is_elapsed) = (job.due_at, job.has(flag::DUE_IS_ELAPSED));
-                self.timers.set(is_elapsed, due_at, Timer::Due(slot));
+                let (due_at, (is_elapsed, timer_at)) = (job.due_at, job.due_timer());
+                self.timers.set(is_elapsed, timer_at, Timer::Due(slot));
                 self.queue_mut(number).delayed.insert(Spot::new(0, due_at, seq), slot);
             }
             JobState::Blocked => {
@@ -52,8 +52,8 @@ impl State {
         match state {
             JobState::Ready => self.unstand_ready(slot),
             JobState::Delayed => {
-                let (due_at, is_elapsed) = (job.due_at, job.has(flag::DUE_IS_ELAPSED));
-                self.timers.clear(is_elapsed, due_at, Timer::Due(slot));
+                let (due_at, (is_elapsed, timer_at)) = (job.due_at, job.due_timer());
+                self.timers.clear(is_elapsed, timer_at, Timer::Due(slot));
                 self.queue_mut(number).delayed.remove(&Spot::new(0, due_at, seq));
             }
             JobState::Blocked => {

@@ -4,7 +4,7 @@
 use alloc::collections::BTreeSet;
 
 use crate::state::slab::Slot;
-use crate::state::{JobState, State, flag};
+use crate::state::{JobState, State};
 
 /// Something that becomes due. Jobs are named by slot: a timer is removed with what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,13 +81,7 @@ impl State {
             });
             let Some((_, Timer::Due(slot))) = due else { break };
             self.unstand(slot);
-            let skew_ms = self.skew_ms;
-            let job = &mut self.jobs[slot];
-            if job.has(flag::DUE_IS_ELAPSED) {
-                job.due_at = job.due_at.saturating_add_signed(skew_ms);
-                job.set(flag::DUE_IS_ELAPSED, false);
-            }
-            job.state = JobState::Ready;
+            self.jobs[slot].state = JobState::Ready;
             self.stand(slot);
             moved += 1;
         }

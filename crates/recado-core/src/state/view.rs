@@ -16,8 +16,8 @@ impl State {
         let job = &self.jobs[slot];
         let queue = self.queue(job.queue);
         let lane = queue.lane(job.lane);
-        let due_at = if job.has(flag::DUE_IS_ELAPSED) { self.wall(job.due_at) } else { job.due_at };
         let state = self.state_at(job, now);
+        let due_at = if state == JobState::Delayed { self.due_at(job) } else { job.due_at };
         let extra = job.extra.as_deref();
         let ended = state.is_final() || state == JobState::Dead;
         let lease = job.lease().filter(|_| state == JobState::InFlight);
@@ -48,8 +48,13 @@ impl State {
 
     /// The state at `now`: a delayed job whose time has come is ready whether or not it was noticed yet.
     pub(crate) fn state_at(&self, job: &Job, now: u64) -> JobState {
-        let due = if job.has(flag::DUE_IS_ELAPSED) { self.wall(job.due_at) } else { job.due_at };
-        if job.state == JobState::Delayed && due <= now { JobState::Ready } else { job.state }
+        if job.state == JobState::Delayed && self.due_at(job) <= now { JobState::Ready } else { job.state }
+    }
+
+    /// When a delayed job is due, on the wall clock as it is now.
+    fn due_at(&self, job: &Job) -> u64 {
+        let (is_elapsed, at) = job.due_timer();
+        if is_elapsed { self.wall(at) } else { at }
     }
 
     /// Its own result, or the one its idempotency key saved.
