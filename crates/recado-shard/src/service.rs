@@ -70,6 +70,9 @@ impl Service {
     }
 }
 
+/// A batch of the API has up to 16 MiB of jobs; what is stored beside each comes on top, in bytes.
+const BATCH_BYTES_MAX: usize = 32 << 20;
+
 /// Opens the log in `dir` (made if it is not there) and starts a shard on it.
 ///
 /// # Errors
@@ -81,7 +84,8 @@ pub fn start_file(dir: &Path, file: &FileOptions, options: Options) -> Result<Se
     })?;
     let bell = Bell::default();
     let woken = bell.clone();
-    let (log, recovery) = FileLog::open(Arc::new(disk), file, Arc::new(move || woken.ring()))?;
+    let file = FileOptions { batch_bytes_max: file.batch_bytes_max.max(BATCH_BYTES_MAX), ..file.clone() };
+    let (log, recovery) = FileLog::open(Arc::new(disk), &file, Arc::new(move || woken.ring()))?;
     let mut service = start_with(Box::new(log), options, bell)?;
     service.recovery = Some(recovery);
     Ok(service)

@@ -13,8 +13,8 @@ fn run_task(world: &World, action: Action) -> Call<Result<TaskView, recado_shard
 }
 
 fn fill(world: &mut World, count: usize) {
-    for from in (0..count).step_by(500) {
-        let jobs = (from..count.min(from + 500)).map(|number| job(&format!("{{\"n\":{number}}}"))).collect();
+    for from in (0..count).step_by(250) {
+        let jobs = (from..count.min(from + 250)).map(|number| job(&format!("{{\"n\":{number}}}"))).collect();
         let call = world.call(enqueue("mail", jobs));
         world.run(call).unwrap();
     }

@@ -2,14 +2,30 @@
 
 use std::time::Duration;
 
+use recado_core::{Command, Configure, KeepOptions, QueueOptions, Source};
+
 use crate::world::{World, ack, enqueue, job};
 
 const UNIT: u64 = 256 << 10;
+
+/// Makes a queue that forgets what is done.
+fn forgetful(world: &mut World, queue: &str) {
+    let keep_completed = Some(KeepOptions { for_ms: Some(0), max: Some(0) });
+    let call = world.call(Command::Configure(Configure {
+        queue: queue.into(),
+        options: QueueOptions { keep_completed, ..QueueOptions::default() },
+        source: Source::Api,
+        if_match: None,
+        actor: Default::default(),
+    }));
+    world.run(call).unwrap();
+}
 
 #[test]
 fn one_old_job_that_never_leaves_does_not_keep_the_log() {
     let mut world = World::new();
     let old = world.enqueue("old", &["the old one"]);
+    forgetful(&mut world, "mail");
     for round in 0..2_000 {
         let jobs = (0..5).map(|number| job(&format!("{round}-{number}-{}", "x".repeat(200)))).collect();
         let call = world.call(enqueue("mail", jobs));
@@ -33,13 +49,12 @@ fn one_old_job_that_never_leaves_does_not_keep_the_log() {
 fn an_idle_shard_trims_and_then_rests() {
     let mut world = World::new();
     world.enqueue("old", &["the old one"]);
-    let jobs = (0..100).map(|_| job(&"x".repeat(2_000))).collect::<Vec<_>>();
-    for _ in 0..10 {
+    let jobs = (0..50).map(|_| job(&"x".repeat(2_000))).collect::<Vec<_>>();
+    for _ in 0..20 {
         let call = world.call(enqueue("mail", jobs.clone()));
         world.run(call).unwrap();
     }
-    let call =
-        world.call(recado_core::Command::DeleteQueue { queue: "mail".into(), force: true, actor: Default::default() });
+    let call = world.call(Command::DeleteQueue { queue: "mail".into(), force: true, actor: Default::default() });
     world.run(call).unwrap();
     for _ in 0..200 {
         world.pass(Duration::from_millis(50));
