@@ -1,56 +1,108 @@
 //! The one place where this crate touches the server library: it translates our settings into its own, and
 //! its errors into exit codes. Everything else in the crate speaks HTTP.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use recado_server::StartError;
+use recado_shard::OpenError;
 use serde_json::Value;
 
-use crate::config::{Config, Queues};
+use crate::config::{Config, Durability, Queues};
 use crate::failure::{Exit, Failure};
 
-/// Checks queue options as `PUT /v1/queues/{q}` does; an error is a JSON pointer and a message.
-pub(crate) fn check_options(_options: &Value) -> Result<(), (String, String)> {
-    Ok(())
+/// What is wrong with queue options: a JSON pointer, and what to do.
+pub(crate) type OptionErrors = Vec<(String, String)>;
+
+/// Checks queue options as `PUT /v1/queues/{q}` does.
+pub(crate) fn check_options(options: &Value) -> Result<(), OptionErrors> {
+    recado_server::options::parse(options).map(drop).map_err(|errors| {
+        let told = |error: recado_server::options::FieldError| (error.pointer, error.message);
+        errors.into_iter().map(told).collect()
+    })
 }
 
 /// Checks a queue's name.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
-    if !(1..=120).contains(&name.len()) || !name.chars().all(fits) {
-        return Err(format!("`{name}` is not a queue's name: 1 to 120 letters, digits and _ . : -"));
-    }
-    if name.starts_with("recado.") {
-        return Err(format!("`{name}`: names that begin with recado. are the server's own"));
-    }
-    Ok(())
+    recado_server::check_name(name)
 }
 
 /// A running server.
-pub(crate) struct Running {}
+pub(crate) struct Running {
+    server: recado_server::Running,
+    config: Config,
+}
 
 impl Running {
     /// Starts to listen, after recovery.
-    pub(crate) async fn start(_config: &Config) -> Result<Self, Failure> {
-        Err(Failure::new(Exit::Unavailable, "this build has no server"))
+    pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
+        let server = recado_server::start(translate(config, &config.queues)?).await?;
+        Ok(Self { server, config: config.clone() })
     }
 
     /// Where it listens.
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], 0))
+        self.server.local_addr()
     }
 
     /// Takes another configuration of the queues; a bad one changes nothing.
-    pub(crate) async fn reload(&self, _queues: &Queues) -> Result<(), String> {
-        Ok(())
+    pub(crate) async fn reload(&self, queues: &Queues) -> Result<(), Failure> {
+        let config = translate(&self.config, queues)?;
+        Ok(self.server.reload(config.defaults, &config.queues).await?)
     }
 
     /// Ends only when the server can no longer serve, with the reason.
-    pub(crate) async fn failed(&mut self) -> String {
-        std::future::pending().await
+    pub(crate) async fn failed(&self) -> String {
+        self.server.failed().await.to_string()
     }
 
     /// Stops accepting, ends long polls, answers what is in flight, syncs.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
-        Ok(())
+        self.server.stop().await.map_err(|error| Failure::new(Exit::Io, error.to_string()))
+    }
+}
+
+fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, Failure> {
+    // They were checked with their lines; that they are read once more is cheaper than to keep both.
+    let parse = |options: &Value| {
+        recado_server::options::parse(options).map_err(|errors| {
+            let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+            Failure::bad_data(messages.join("; "))
+        })
+    };
+    let mut named = BTreeMap::new();
+    for (name, options) in &queues.named {
+        named.insert(name.clone(), parse(options)?);
+    }
+    Ok(recado_server::Config {
+        data_dir: config.data.clone(),
+        listen: config.listen,
+        durability: match config.durability {
+            Durability::Sync => recado_log::Durability::Sync,
+            Durability::Os => recado_log::Durability::Os,
+        },
+        payload_cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),
+        memory_bytes: config.memory_bytes,
+        public_url: config.public_url.clone(),
+        insecure_no_auth: config.insecure_no_auth,
+        // Strict: a queue is made on purpose or not at all.
+        auto_create_queues: !config.strict,
+        defaults: parse(&queues.defaults)?,
+        queues: named,
+    })
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let exit = match &error {
+            StartError::Exposed(_) | StartError::PublicUrl(_) => Exit::Usage,
+            StartError::Open { source: OpenError::Log(source), .. } => return Self::from(source.clone()),
+            StartError::Open { source: OpenError::Decode { .. }, .. } | StartError::Queue { .. } => Exit::BadData,
+            StartError::Listen { source, .. } if source.kind() == ErrorKind::PermissionDenied => Exit::NotAllowed,
+            StartError::Listen { .. } => Exit::Unavailable,
+            StartError::Open { .. } | StartError::Shard(_) => Exit::Io,
+        };
+        Self::new(exit, error.to_string())
     }
 }

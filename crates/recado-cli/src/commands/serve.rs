@@ -65,7 +65,7 @@ async fn serve(config: &Config) -> Outcome {
     // Before the start, so that a signal during a long recovery is not lost and ends it at once.
     let mut ends = Ends::new()?;
     let mut hangup = listen(SignalKind::hangup())?;
-    let mut running = tokio::select! {
+    let running = tokio::select! {
         running = Running::start(config) => running?,
         (name, _) = ends.next() => {
             tracing::info!("{name} during the start: nothing was served");
@@ -107,11 +107,11 @@ async fn reload(running: &Running, config: &Config) {
     };
     let applied = match config::reload(file) {
         Ok(queues) => running.reload(&queues).await,
-        Err(failure) => Err(failure.message),
+        Err(failure) => Err(failure),
     };
     match applied {
         Ok(()) => tracing::info!("{} read again; [server] needs a restart", file.display()),
-        Err(why) => tracing::error!("{} was not applied, nothing changed: {why}", file.display()),
+        Err(why) => tracing::error!("{} was not applied, nothing changed: {}", file.display(), why.message),
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::file::{File, Line};
 use crate::failure::Failure;
@@ -21,6 +21,10 @@ const DEFAULT_FILE: &str = "recado.toml";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// Where the data is.
 const DEFAULT_DATA: &str = "./recado-data";
+/// Memory for payloads.
+const DEFAULT_PAYLOAD_CACHE_BYTES: u64 = 256 << 20;
+/// Memory for jobs and keys: five million plain jobs.
+const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The settings a flag can give, as text: they are judged once, whatever layer they come from.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -37,10 +41,10 @@ pub(crate) struct Flags {
     /// sync survives power loss, os survives kill -9 only [default: sync]
     #[arg(long, value_name = "sync|os")]
     pub(crate) durability: Option<String>,
-    /// Memory for payloads, like 256MiB; the others are read from disk
+    /// Memory for payloads, the others are read from disk [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) payload_cache: Option<String>,
-    /// Memory for jobs and keys, like 2GiB; at it producers are refused
+    /// Memory for jobs and keys, at it producers are refused [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// A queue needs a dead-letter owner, alert and runbook before it can be made
@@ -84,10 +88,10 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// What acknowledged means.
     pub(crate) durability: Durability,
-    /// Memory for payloads; the server's default when absent.
-    pub(crate) payload_cache_bytes: Option<u64>,
-    /// Memory for jobs and keys; the server's default when absent.
-    pub(crate) memory_bytes: Option<u64>,
+    /// Memory for payloads.
+    pub(crate) payload_cache_bytes: u64,
+    /// Memory for jobs and keys, at which producers are refused.
+    pub(crate) memory_bytes: u64,
     /// The server's origin for browsers.
     pub(crate) public_url: Option<String>,
     /// Queues need their failure contract.
@@ -101,7 +105,7 @@ pub(crate) struct Config {
 }
 
 /// `[defaults]` and `[queues.NAME]`, checked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queues {
     /// The file they come from.
     pub(crate) file: Option<PathBuf>,
@@ -236,8 +240,8 @@ fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
         durability: durability.as_ref().map_or(Ok(Durability::Sync), |setting| {
             setting.choice(&[("sync", Durability::Sync), ("os", Durability::Os)])
         })?,
-        payload_cache_bytes: cache.as_ref().map(Setting::size).transpose()?,
-        memory_bytes: memory.as_ref().map(Setting::size).transpose()?,
+        payload_cache_bytes: cache.as_ref().map_or(Ok(DEFAULT_PAYLOAD_CACHE_BYTES), Setting::size)?,
+        memory_bytes: memory.as_ref().map_or(Ok(DEFAULT_MEMORY_BYTES), Setting::size)?,
         public_url: url.as_ref().map(public_url).transpose()?,
         strict: yes(&strict)?,
         insecure_no_auth,
@@ -296,10 +300,13 @@ fn public_url(setting: &Setting) -> Result<String, Failure> {
 /// Checks the options with the same code that checks `PUT /v1/queues/{q}`; its complaints get their line.
 fn queues(file: Option<&File>) -> Result<Queues, Failure> {
     let Some(file) = file else {
-        return Ok(Queues::default());
+        return Ok(Queues { file: None, defaults: Value::Object(Map::new()), named: BTreeMap::new() });
     };
     let check = |pointer: &str, options: &Value| {
-        server::check_options(options).map_err(|(inner, why)| file.wrong(&format!("{pointer}{inner}"), why))
+        server::check_options(options).map_err(|errors| {
+            let told = |(inner, why): (String, String)| format!("{}: {why}", file.line(&format!("{pointer}{inner}")));
+            Failure::bad_data(errors.into_iter().map(told).collect::<Vec<_>>().join("\n"))
+        })
     };
     check("/defaults", &file.defaults)?;
     for (name, options) in &file.queues {

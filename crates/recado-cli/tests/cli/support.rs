@@ -96,30 +96,20 @@ pub(crate) fn run(args: &[&str]) -> Run {
     finish(&mut command(dir.path(), args))
 }
 
+/// Runs a command to its end, which must come.
 pub(crate) fn finish(command: &mut Command) -> Run {
-    let output = command.output().unwrap();
-    Run {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Process::spawn(command).end()
 }
 
 /// Runs the binary with this on its standard input.
 pub(crate) fn run_with_input(args: &[&str], input: &str) -> Run {
     let dir = Dir::new();
-    let mut child =
-        command(dir.path(), args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
+    let mut process = Process::spawn(command(dir.path(), args).stdin(Stdio::piped()));
+    let mut stdin = process.child.stdin.take().unwrap();
     let input = input.to_owned();
-    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    let _ = writer.join();
-    Run {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    // It may end before it has read all of it.
+    thread::spawn(move || stdin.write_all(input.as_bytes()));
+    process.end()
 }
 
 /// A process whose standard output is read line by line, and which ends with its test.
@@ -161,18 +151,18 @@ impl Process {
 
     /// Waits for its end; the rest of what it said.
     pub(crate) fn end(mut self) -> Run {
-        let mut out = Vec::new();
+        let mut out = String::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => out.push(line),
+                Ok(line) => out.push_str(&(line + "\n")),
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("it does not end, and said {out:#?}"),
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end, and said {out}"),
             }
         }
         // Its standard output is closed, so it has ended or is about to.
         let status = self.child.wait().unwrap();
         let err = self.err.take().map(|err| err.join().unwrap()).unwrap_or_default();
-        Run { code: status.code(), out: out.join("\n"), err }
+        Run { code: status.code(), out, err }
     }
 }
 
