@@ -126,7 +126,8 @@ pub trait Log: Send {
     /// [`Error::TooLarge`], [`Error::Poisoned`] once any write or sync has failed.
     fn submit(&mut self, batch: Batch, urgency: Urgency) -> Result<Position, Error>;
 
-    /// Newest batch that survives the death of this process, with all before it.
+    /// Newest batch that survives the death of this process, with all before it; position 0, where no
+    /// batch ever stands, when the log has none.
     fn written(&self) -> Position;
 
     /// Newest batch that is durable as configured, with all before it.
@@ -138,7 +139,8 @@ pub trait Log: Send {
     /// Starts the sync of lazily submitted batches at once.
     fn flush(&mut self);
 
-    /// Bytes of head plus tail that `class` may still submit.
+    /// Bytes of head plus tail that `class` may still submit, as one batch: every further batch costs a
+    /// header more.
     fn room(&self, class: Class) -> u64;
 
     /// True while a whole disk (or another lack of space) keeps the next segment from being prepared.

@@ -159,7 +159,7 @@ fn walk_until<'a>(disk: &'a dyn Disk, segments: &'a Segments, limit: u64) -> Res
 /// durable, so their damage never cuts a log: who fetches them is told.
 fn damaged_tail(disk: &dyn Disk, segments: &Segments, watermark: u64, end: u64) -> Result<Option<Bad>, Error> {
     let mut walk = Walk::new(disk, segments, true);
-    walk.skip_tails_until(watermark);
+    walk.start_at(watermark);
     while walk.at < end {
         if let Err(end) = walk.step()? {
             return Ok(Some(Bad { position: walk.at, end }));

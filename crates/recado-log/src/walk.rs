@@ -144,6 +144,11 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Starts at a watermark, which stands between batches, if the log starts before it.
+    pub(crate) fn start_at(&mut self, watermark: u64) {
+        self.at = self.at.max(self.geometry.seat(watermark));
+    }
+
     /// Leaves out the tails of records before `position`.
     pub(crate) fn skip_tails_until(&mut self, position: u64) {
         self.tails_from = position;
