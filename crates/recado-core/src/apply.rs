@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 
 use crate::event::{
     AuditRecord, Death, Due, Event, Globals, JobCopy, JobRecord, Lease, LeaseState, QueueRecord, Removal, Span,
-    TaskRecord,
+    TaskKind, TaskRecord,
 };
 use crate::figures::Count;
 use crate::id::Hash;
@@ -369,6 +369,7 @@ fn ensure_queue(state: &mut State, number: u32) {
             held_by_group_limit: 0,
             held_by_group_order: 0,
             fingerprints: Default::default(),
+            fingerprints_by_size: Default::default(),
             keys: 0,
             figures: Default::default(),
             is_going: false,
@@ -783,7 +784,7 @@ fn task_set(state: &mut State, position: u64, record: &TaskRecord) {
     if state.tasks.contains_key(&record.id) {
         forget_task(state, record.id);
     }
-    if record.kind == crate::event::TaskKind::DeleteQueue && record.state == crate::reply::TaskState::Running {
+    if record.kind == TaskKind::DeleteQueue && record.state == crate::reply::TaskState::Running {
         ensure_queue(state, record.queue);
         state.queue_mut(record.queue).is_going = true;
     }
@@ -800,6 +801,14 @@ fn task_ended(state: &mut State, task: u64, how: crate::reply::TaskState, at: u6
     task.record.state = how;
     if task.record.ended_at.replace(at).is_none() {
         state.timers.set(false, at + TASK_KEPT_MS, Timer::Task(task.record.id as u32));
+    }
+    if task.record.kind == TaskKind::DeleteQueue
+        && let Some(queue) = state.queues.get_mut(&task.record.queue)
+    {
+        // A delete that was stopped gives the queue back; one that is done removes it next.
+        queue.is_going = false;
+        let number = queue.record.number;
+        state.wake(number);
     }
 }
 

@@ -307,6 +307,11 @@ impl Figures {
         [share(&rates.failures), share(&rates.retries)]
     }
 
+    /// Jobs completed in the last minute.
+    pub(crate) fn completed_in_a_minute(&self, now: u64) -> u64 {
+        self.rates.as_ref().map_or(0, |rates| rates.completed.sum(now / RATE_SLOT_MS))
+    }
+
     /// Milliseconds between two completions, over the last minute in which there was one.
     pub(crate) fn drain_interval_ms(&self) -> Option<u64> {
         let completed = &self.rates.as_ref()?.completed;

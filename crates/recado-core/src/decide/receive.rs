@@ -121,7 +121,7 @@ impl Queue {
 
 impl State {
     /// The job at a place; an ordered group gives its holder first, whatever stands before it.
-    fn job_at(&self, queue: &Queue, spot: Spot, lane: u16) -> Slot {
+    pub(crate) fn job_at(&self, queue: &Queue, spot: Spot, lane: u16) -> Slot {
         let group = &self.groups[spot.group()];
         let orders = queue.settings.ordered && spot.group() != queue.no_group;
         if orders && group.holder != NONE && self.jobs[group.holder].state == JobState::Ready {

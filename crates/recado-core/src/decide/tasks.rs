@@ -28,6 +28,18 @@ const PART_FINISHED: u32 = PART_ASIDE + 4;
 /// Jobs that one step looks at, whether or not they are meant.
 const LOOKED_AT_MAX: usize = 1_000;
 
+/// Dead jobs that a dry run looks at.
+const PREVIEW_LOOKED_AT_MAX: usize = 100_000;
+
+/// See [`State::preview`].
+#[derive(Debug, Default)]
+pub(crate) struct Preview {
+    pub(crate) matched: u64,
+    /// Reasons and how many.
+    pub(crate) skipped: [(&'static str, u64); 4],
+    pub(crate) example: Option<Slot>,
+}
+
 /// What a task does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStep {
@@ -83,19 +95,50 @@ impl State {
             && select.died_after.is_none_or(|after| job.ended_at() > after)
     }
 
-    /// How many jobs a replay is meant for, how many of them it would pass over, and one that it would replay.
-    pub(crate) fn preview(&self, queue: &Queue, replay: &crate::command::Replay) -> (u64, u64, Option<Slot>) {
+    /// What a replay would do: the jobs it is meant for, those it would pass over, and one it would replay.
+    pub(crate) fn preview(&self, queue: &Queue, replay: &crate::command::Replay) -> Preview {
         let select = select_record(self, queue.record.number, &replay.select);
-        let slots: Vec<Slot> = match &select.seqs {
-            Some(seqs) => seqs.iter().filter_map(|seq| self.slot_of_seq(*seq)).collect(),
-            None => queue.dead.values().copied().filter(|slot| self.is_selected(&select, &self.jobs[*slot])).collect(),
+        let mut preview = Preview::default();
+        let mut counts = TaskCounts::default();
+        let mut look = |slot: Slot| {
+            preview.matched += 1;
+            if self.passes_over(queue, slot, replay.force, &mut counts) {
+                return;
+            }
+            preview.example = preview.example.or(Some(slot));
         };
-        let is_dead = |slot: &Slot| self.jobs[*slot].state == JobState::Dead;
-        let goes = |slot: &Slot| replay.force || u32::from(self.jobs[*slot].replays) < queue.settings.max_replays;
-        let dead: Vec<Slot> = slots.into_iter().filter(is_dead).collect();
-        let example = dead.iter().copied().find(goes);
-        let passed_over = dead.iter().filter(|slot| !goes(slot)).count();
-        (dead.len() as u64, passed_over as u64, example)
+        match &select.seqs {
+            Some(seqs) => seqs.iter().filter_map(|seq| self.slot_of_seq(*seq)).for_each(look),
+            None => {
+                let newest_first = queue.dead.values().rev().take(PREVIEW_LOOKED_AT_MAX).copied();
+                newest_first.filter(|slot| self.is_selected(&select, &self.jobs[*slot])).for_each(&mut look);
+            }
+        }
+        let beyond = queue.dead.len().saturating_sub(PREVIEW_LOOKED_AT_MAX) as u64;
+        preview.skipped = [
+            ("max-replays", counts.skipped_max_replays),
+            ("conflict", counts.skipped_conflict),
+            ("not-dead", counts.skipped_not_dead),
+            ("not-looked-at", if select.seqs.is_none() { beyond } else { 0 }),
+        ];
+        preview
+    }
+
+    /// Whether a replay leaves this job as it is; counts why.
+    fn passes_over(&self, queue: &Queue, slot: Slot, force: bool, counts: &mut TaskCounts) -> bool {
+        let job = &self.jobs[slot];
+        let dedup = job.extra.as_ref().and_then(|extra| extra.released_dedup);
+        let why = if job.queue != queue.record.number || job.state != JobState::Dead {
+            &mut counts.skipped_not_dead
+        } else if !force && u32::from(job.replays) >= queue.settings.max_replays {
+            &mut counts.skipped_max_replays
+        } else if dedup.is_some_and(|dedup| self.dedups.find(dedup.hash.0).is_some()) {
+            &mut counts.skipped_conflict
+        } else {
+            return false;
+        };
+        *why += 1;
+        true
     }
 
     /// Tasks that are at work.
@@ -294,7 +337,13 @@ pub(super) fn start_delete(
     actor: &Actor,
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
-    let record = blank(state, moment, queue.record.number, TaskKind::DeleteQueue, actor);
+    let number = queue.record.number;
+    let is_this = |task: &&Task| task.record.kind == TaskKind::DeleteQueue && task.record.queue == number;
+    let mut running = state.tasks.values().filter(|task| task.record.state == TaskState::Running);
+    if let Some(task) = running.find(is_this) {
+        return Ok(Reply::Task(state.task_view(task)));
+    }
+    let record = blank(state, moment, number, TaskKind::DeleteQueue, actor);
     let task = Task { record: record.clone(), patch: None, link: crate::items::Link::default() };
     let view = state.task_view(&task);
     draft.push(Event::TaskSet(Box::new(record)));
@@ -336,11 +385,17 @@ pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut
         counts.matched += 1;
         act(state, moment, record, *seq, payload.as_deref(), &mut counts, draft);
     }
-    draft.push(Event::TaskAdvanced { task: record.id, cursor: *cursor, counts });
+    let is_end = jobs.len() <= 1 && *last;
+    // Settles and timers move jobs to parts that were passed already: a delete goes round until none is left.
+    let acted = counts.acted - record.counts.acted;
+    let is_left = |queue: &Queue| record.kind == TaskKind::DeleteQueue && queue.jobs() > acted;
+    let goes_round = is_end && state.queues.get(&record.queue).is_some_and(|queue| is_left(queue));
+    let cursor = if goes_round { Cursor::default() } else { *cursor };
+    draft.push(Event::TaskAdvanced { task: record.id, cursor, counts });
     let mut ended = None;
     if record.halt_after > 0 && record.counts.failed_early >= u64::from(record.halt_after) {
         ended = Some(TaskState::Halted);
-    } else if jobs.len() <= 1 && *last {
+    } else if is_end && !goes_round {
         ended = Some(TaskState::Completed);
     }
     let mut view =
@@ -372,14 +427,8 @@ fn act(
         TaskKind::Purge if job.state.is_waiting() => draft.push(remove(Removal::Purged)),
         TaskKind::DeleteQueue => draft.push(remove(Removal::Deleted)),
         TaskKind::Discard if job.state == JobState::Dead => draft.push(remove(Removal::Discarded)),
-        TaskKind::Replay if job.state == JobState::Dead => {
-            if !record.force && u32::from(job.replays) >= state.queue(job.queue).settings.max_replays {
-                counts.skipped_max_replays += 1;
-                return;
-            }
-            let dedup = job.extra.as_ref().and_then(|extra| extra.released_dedup);
-            if dedup.is_some_and(|dedup| state.dedups.find(dedup.hash.0).is_some()) {
-                counts.skipped_conflict += 1;
+        TaskKind::Replay => {
+            if state.passes_over(state.queue(job.queue), slot, record.force, counts) {
                 return;
             }
             let payload = payload.map(|payload| draft.put(payload));

@@ -1,6 +1,13 @@
 //! What can be read. A query looks at the state and changes nothing; its answer leaves the shard, like
 //! every reply, only once all it was decided on is committed.
 
+mod audit;
+mod cursor;
+mod dead;
+mod jobs;
+mod queues;
+mod tasks;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,6 +19,7 @@ use crate::id::JobId;
 use crate::options::{QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, JobView, Place, State as JobState, TaskView};
+use crate::state::{Presence, State};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +87,7 @@ pub enum Query {
 pub struct Page {
     /// `None` is the first page.
     pub cursor: Option<String>,
-    /// At most so many entries.
+    /// At most so many entries; 0 is the default, 100.
     pub limit: usize,
 }
 
@@ -262,10 +270,27 @@ pub struct AuditView {
 /// Result of a query.
 pub type Answered = Result<Answer, Rejection>;
 
-/// Answers a query.
+/// Answers a query. Lists look at a bounded number of entries a page: a page may be short or empty while its
+/// cursor is set.
 ///
 /// # Errors
-/// A [`Rejection`] when what is asked for is not there.
-pub fn answer(_state: &crate::state::State, _presence: &crate::state::Presence, _now: u64, _query: &Query) -> Answered {
-    Err(Rejection::JobNotFound)
+/// A [`Rejection`] when what is asked for is not there, or the cursor is none.
+pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> Answered {
+    match query {
+        Query::Job(id) => jobs::one(state, presence, now, *id),
+        Query::Jobs(query) => jobs::of_queue(state, presence, now, query),
+        Query::JobsOf { business_id, page } => jobs::of_business(state, presence, now, business_id, page),
+        Query::Queues(page) => queues::list(state, presence, now, page),
+        Query::Queue(name) => queues::view(state, name),
+        Query::Stats(name) => queues::stats(state, presence, now, name),
+        Query::Fingerprints { queue, page } => dead::fingerprints(state, queue, page),
+        Query::Task(id) => tasks::task(state, *id),
+        Query::Replays { queue, page } => tasks::replays(state, queue.as_deref(), page),
+        Query::Preview { queue, replay } => dead::preview(state, presence, now, queue, replay),
+        Query::CancelRequested { worker } => tasks::cancel_requested(state, worker),
+        Query::Audit { queue, actor, action, page } => {
+            let (queue, actor, action) = (queue.as_deref(), actor.as_deref(), action.as_deref());
+            audit::list(state, &audit::Wanted { queue, actor, action }, page)
+        }
+    }
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::event::QueueRecord;
 use crate::figures::Figures;
@@ -161,6 +162,8 @@ pub(crate) struct Queue {
     pub(crate) held_by_group_limit: u64,
     pub(crate) held_by_group_order: u64,
     pub(crate) fingerprints: BTreeMap<u64, Fingerprint>,
+    /// The same, largest first.
+    pub(crate) fingerprints_by_size: BTreeSet<(Reverse<usize>, u64)>,
     /// Idempotency keys it holds.
     pub(crate) keys: u64,
     pub(crate) figures: Figures,

@@ -7,6 +7,8 @@
 //! A job whose idempotency key is in flight or has completed is out of its lane (in an ordered queue it
 //! stays, and the group waits while it is the head).
 
+use core::cmp::Reverse;
+
 use crate::event::LeaseState;
 use crate::reply::State as JobState;
 use crate::state::queue::{GroupHold, GroupLane, Spot};
@@ -225,7 +227,9 @@ impl State {
         let kind = queue.lane(lane).kind.clone();
         let group = queue.fingerprints.entry(fingerprint);
         let group = group.or_insert_with(|| crate::state::Fingerprint { kind, jobs: Default::default() });
+        queue.fingerprints_by_size.remove(&(Reverse(group.jobs.len()), fingerprint));
         group.jobs.insert((died_at, slot));
+        queue.fingerprints_by_size.insert((Reverse(group.jobs.len()), fingerprint));
         if let Some(note) = self.notes.find(note_key(number, fingerprint)) {
             self.stale_notes.remove(&note);
         }
@@ -237,11 +241,12 @@ impl State {
         let Some(fingerprint) = job.death().map(|death| death.fingerprint) else { panic!("a dead job has a death") };
         let queue = self.queue_mut(number);
         queue.dead.remove(&Spot::new(0, died_at, seq));
-        let is_empty = queue.fingerprints.get_mut(&fingerprint).is_some_and(|group| {
-            group.jobs.remove(&(died_at, slot));
-            group.jobs.is_empty()
-        });
-        if is_empty {
+        let Some(group) = queue.fingerprints.get_mut(&fingerprint) else { panic!("a dead job is in its group") };
+        queue.fingerprints_by_size.remove(&(Reverse(group.jobs.len()), fingerprint));
+        group.jobs.remove(&(died_at, slot));
+        if !group.jobs.is_empty() {
+            queue.fingerprints_by_size.insert((Reverse(group.jobs.len()), fingerprint));
+        } else {
             queue.fingerprints.remove(&fingerprint);
             if let Some(note) = self.notes.find(note_key(number, fingerprint)) {
                 self.stale_notes.insert(note);
