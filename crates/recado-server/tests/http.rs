@@ -1,0 +1,32 @@
+//! The HTTP surface through a real server on a real port, spoken to in raw HTTP/1.1.
+
+#[path = "http/bodies.rs"]
+mod bodies;
+#[path = "http/client.rs"]
+mod client;
+#[path = "http/conformance.rs"]
+mod conformance;
+#[path = "http/connections.rs"]
+mod connections;
+#[path = "http/dead.rs"]
+mod dead;
+#[path = "http/documents.rs"]
+mod documents;
+#[path = "http/enqueue.rs"]
+mod enqueue;
+#[path = "http/invalid.rs"]
+mod invalid;
+#[path = "http/jobs.rs"]
+mod jobs;
+#[path = "http/limits.rs"]
+mod limits;
+#[path = "http/queues.rs"]
+mod queues;
+#[path = "http/server.rs"]
+mod server;
+#[path = "http/starting.rs"]
+mod starting;
+#[path = "http/stream.rs"]
+mod stream;
+#[path = "http/work.rs"]
+mod work;

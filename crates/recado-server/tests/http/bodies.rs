@@ -1,0 +1,90 @@
+//! Bodies that come in pieces, too late, or never end.
+
+use crate::server::Server;
+
+const JSON: &str = "content-type: application/json\r\n";
+
+#[test]
+fn in_chunks() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    conn.send(
+        format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: chunked\r\n\r\n")
+            .as_bytes(),
+    );
+    for part in [r#"{"ty"#, r#"pe":"#, r#""t"}"#] {
+        conn.send_chunk(part.as_bytes());
+    }
+    conn.send(b"0\r\n\r\n");
+    conn.answer().expect(201);
+    // The connection is good for more.
+    conn.json("GET", "/healthz", "").expect(200);
+}
+
+#[test]
+fn without_end() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    conn.send(
+        format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: chunked\r\n\r\n")
+            .as_bytes(),
+    );
+    let megabyte = vec![b' '; 1 << 20];
+    for _ in 0..80 {
+        conn.send_chunk(&megabyte);
+    }
+    let answer = conn.answer();
+    answer.problem(413, "request-too-large");
+    assert_eq!(answer.header("connection").as_deref(), Some("close"));
+}
+
+#[test]
+fn larger_than_announced_limits_are_refused_at_once() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    conn.send(
+        format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 99999999999\r\n\r\n")
+            .as_bytes(),
+    );
+    conn.answer().problem(413, "request-too-large");
+}
+
+#[test]
+fn that_break_off_change_nothing() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    conn.send(
+        format!(
+            "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 100\r\n\r\n{{\"type\":\"t\"}}"
+        )
+        .as_bytes(),
+    );
+    drop(conn);
+    server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
+}
+
+#[test]
+fn that_are_not_http_get_a_problem() {
+    let server = Server::start();
+    for bytes in [
+        "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+        "GET /healthz HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nbad header\r\n\r\n",
+    ] {
+        let mut conn = server.connect();
+        conn.send(bytes.as_bytes());
+        conn.answer().problem(400, "invalid-request");
+    }
+}
+
+/// Takes the 30 s a body may take: run it with `--ignored`.
+#[test]
+#[ignore = "takes 30 s; part of make test-long"]
+fn that_stop_coming_are_given_up() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    conn.send(
+        format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 100\r\n\r\n{{").as_bytes(),
+    );
+    conn.answer().problem(408, "request-timeout");
+}

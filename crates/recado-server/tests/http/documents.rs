@@ -1,0 +1,174 @@
+//! What the server says about itself.
+
+use serde_json::Value;
+
+use crate::server::Server;
+
+#[test]
+fn the_description_has_every_route_and_every_answer() {
+    let server = Server::start();
+    let document = server.json("GET", "/openapi.json", "").expect(200);
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let paths = document["paths"].as_object().unwrap();
+    for (path, methods) in [
+        ("/v1/queues/{q}/jobs", "get post"),
+        ("/v1/queues/{q}/receive", "post"),
+        ("/v1/receive", "post"),
+        ("/v1/settle", "post"),
+        ("/v1/jobs", "get"),
+        ("/v1/jobs/{id}", "delete get patch"),
+        ("/v1/jobs/cancel", "post"),
+        ("/v1/queues", "get"),
+        ("/v1/queues/{q}", "delete get put"),
+        ("/v1/queues/{q}/pause", "post"),
+        ("/v1/queues/{q}/resume", "post"),
+        ("/v1/queues/{q}/purge", "post"),
+        ("/v1/queues/{q}/stats", "get"),
+        ("/v1/queues/{q}/dead/groups", "get"),
+        ("/v1/queues/{q}/dead/groups/{id}/acknowledge", "post"),
+        ("/v1/queues/{q}/dead/replay", "post"),
+        ("/v1/queues/{q}/dead/discard", "post"),
+        ("/v1/replays", "get"),
+        ("/v1/replays/{id}", "delete get"),
+        ("/v1/audit", "get"),
+        ("/v1/info", "get"),
+        ("/v1/backup", "post"),
+        ("/healthz", "get"),
+        ("/readyz", "get"),
+        ("/metrics", "get"),
+        ("/problems/{id}", "get"),
+        ("/openapi.json", "get"),
+        ("/", "get"),
+    ] {
+        let mut known: Vec<_> =
+            paths[path].as_object().unwrap_or_else(|| panic!("{path} is missing")).keys().map(String::as_str).collect();
+        known.sort_unstable();
+        assert_eq!(known.join(" "), methods, "{path}");
+    }
+    assert_eq!(paths.len(), 28, "a route is missing in this test");
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap() {
+            let answers = operation["responses"].as_object().unwrap();
+            for status in ["400", "403", "431", "503"] {
+                let problem = &answers[status]["content"]["application/problem+json"]["schema"]["$ref"];
+                assert_eq!(problem, "#/components/schemas/Problem", "{method} {path} {status}");
+            }
+            assert!(answers.keys().any(|status| status.starts_with('2') || status == "307"), "{method} {path}");
+            assert!(operation["summary"].is_string(), "{method} {path}");
+        }
+    }
+    every_reference_is_there(&document, &document);
+}
+
+fn every_reference_is_there(value: &Value, document: &Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(target)) = fields.get("$ref") {
+                assert!(document.pointer(target.trim_start_matches('#')).is_some(), "{target}");
+            }
+            fields.values().for_each(|field| every_reference_is_there(field, document));
+        }
+        Value::Array(entries) => entries.iter().for_each(|entry| every_reference_is_there(entry, document)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_description_knows_the_fields_of_a_job() {
+    let server = Server::start();
+    let document = server.json("GET", "/openapi.json", "").expect(200);
+    let id = server.enqueue("q", r#"{"type":"t"}"#).remove(0);
+    for (schema, object) in
+        [("Job", server.job(&id)), ("Stats", server.json("GET", "/v1/queues/q/stats", "").expect(200))]
+    {
+        let known = document["components"]["schemas"][schema]["properties"].as_object().unwrap();
+        for field in object.as_object().unwrap().keys() {
+            assert!(known.contains_key(field), "{schema}.{field}");
+        }
+    }
+}
+
+#[test]
+fn health_and_readiness() {
+    let server = Server::start();
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(server.json("GET", path, "").expect(200), serde_json::json!({"status": "ok"}));
+    }
+    let head = server.connect().request("HEAD", "/healthz", "", b"");
+    assert_eq!(head.status, 200);
+    let info = server.json("GET", "/v1/info", "").expect(200);
+    assert_eq!((info["name"].as_str(), info["durability"].as_str()), (Some("recado"), Some("os")));
+}
+
+#[test]
+fn the_root_leads_to_the_dashboard() {
+    let server = Server::start();
+    let answer = server.json("GET", "/", "");
+    assert_eq!((answer.status, answer.header("location").as_deref()), (307, Some("/ui/")));
+}
+
+#[test]
+fn every_problem_has_a_page() {
+    let server = Server::start();
+    for code in ["stale-receipt", "queue-full", "malformed-json", "foreign-origin", "log-failed"] {
+        let answer = server.json("GET", &format!("/problems/{code}"), "");
+        assert_eq!(answer.status, 200, "{code}");
+        assert!(answer.text().contains(code));
+    }
+    server.json("GET", "/problems/stale-recipt", "").problem(404, "not-found");
+}
+
+#[test]
+fn metrics() {
+    let server = Server::start();
+    server.json("PUT", "/v1/queues/q", r#"{"maxDepth":2}"#).expect(201);
+    server.enqueue("q", r#"[{"type":"t"},{"type":"t"}]"#);
+    server.json("POST", "/v1/queues/q/jobs", r#"{"type":"t"}"#).problem(429, "queue-full");
+    let job = server.receive("q", 1).remove(0);
+    server.settle(&job, r#""outcome":"ack""#);
+    let answer = server.json("GET", "/metrics", "");
+    assert!(answer.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let text = answer.text();
+    for line in [
+        "recado_queue_depth{queue=\"q\",state=\"ready\"} 1",
+        "recado_queue_oldest_dead_age_seconds{queue=\"q\"} 0",
+        "recado_jobs_total{queue=\"q\",event=\"enqueued\"} 2",
+        "recado_jobs_total{queue=\"q\",event=\"completed\"} 1",
+        "recado_rejected_total{queue=\"q\",reason=\"max-depth\"} 1",
+        "recado_job_wait_seconds_count{queue=\"q\"} 1",
+        "recado_job_processing_seconds_bucket{queue=\"q\",le=\"+Inf\"} 1",
+        "recado_consumers{queue=\"q\"} 1",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+    }
+    for name in [
+        "recado_queue_oldest_job_age_seconds{",
+        "recado_log_commit_seconds_count ",
+        "recado_log_bytes ",
+        "recado_log_pinned_bytes ",
+    ] {
+        assert!(text.lines().any(|known| known.starts_with(name)), "{name}");
+    }
+    // Rows of one metric stand together, after its type.
+    let mut closed = Vec::new();
+    let mut open = "";
+    for line in text.lines().filter(|line| line.starts_with("# TYPE")) {
+        let name = line.split(' ').nth(2).unwrap();
+        assert!(!closed.contains(&name), "{name} twice");
+        closed.push(open);
+        open = name;
+    }
+}
+
+#[test]
+fn a_backup_while_serving() {
+    let server = Server::start();
+    let ids = server.enqueue("q", r#"[{"type":"t","payload":1}]"#);
+    let to = tempfile::tempdir().unwrap();
+    let body = serde_json::json!({"to": to.path()}).to_string();
+    let done = server.json("POST", "/v1/backup", &body).expect(200);
+    assert!(done["bytes"].as_u64().unwrap() > 0);
+    server.json("POST", "/v1/backup", &body).problem(400, "invalid-request");
+    let copy = Server::start_in(to, |_| {});
+    assert_eq!(copy.job(&ids[0])["payload"], 1);
+}

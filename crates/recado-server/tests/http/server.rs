@@ -1,0 +1,123 @@
+//! A server in this process, on a port the system picks, with a directory of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use recado_core::QueueOptions;
+use recado_log::Durability;
+use recado_server::{Config, Running, StartError};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::client::{Answer, Conn};
+
+pub struct Server {
+    pub runtime: Runtime,
+    running: Option<Running>,
+    pub dir: TempDir,
+    pub address: SocketAddr,
+}
+
+/// The configuration of most tests.
+pub fn config(dir: &Path) -> Config {
+    Config {
+        data_dir: dir.to_path_buf(),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        // Tests do not cut the power; what the log promises then is tested there.
+        durability: Durability::Os,
+        payload_cache_bytes: 1 << 20,
+        memory_bytes: 64 << 20,
+        public_url: Some("https://queue.example.org".into()),
+        insecure_no_auth: false,
+        auto_create_queues: true,
+        defaults: QueueOptions::default(),
+        queues: BTreeMap::new(),
+    }
+}
+
+pub fn start(config: Config) -> Result<(Runtime, Running), StartError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let running = runtime.block_on(recado_server::start(config))?;
+    Ok((runtime, running))
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), change)
+    }
+
+    pub fn start_in(dir: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config(dir.path());
+        change(&mut config);
+        let (runtime, running) = start(config).unwrap_or_else(|error| panic!("{error}"));
+        Self { address: running.local_addr(), runtime, running: Some(running), dir }
+    }
+
+    pub fn connect(&self) -> Conn {
+        Conn::open(self.address)
+    }
+
+    /// One request on a connection of its own.
+    pub fn json(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.connect().json(method, path, body)
+    }
+
+    /// Enqueues and answers with the ids.
+    pub fn enqueue(&self, queue: &str, jobs: &str) -> Vec<String> {
+        let answer = self.json("POST", &format!("/v1/queues/{queue}/jobs"), jobs).expect(201);
+        let jobs = answer["jobs"].as_array().unwrap();
+        jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Receives up to `max` jobs, at once.
+    pub fn receive(&self, queue: &str, max: usize) -> Vec<Value> {
+        let answer =
+            self.json("POST", &format!("/v1/queues/{queue}/receive"), &format!("{{\"max\":{max}}}")).expect(200);
+        answer["jobs"].as_array().unwrap().clone()
+    }
+
+    pub fn settle(&self, job: &Value, outcome: &str) -> Value {
+        let body = format!("{{\"id\":{},\"receipt\":{},{outcome}}}", job["id"], job["receipt"]);
+        let answer = self.json("POST", "/v1/settle", &body).expect(200);
+        answer["settled"][0].clone()
+    }
+
+    pub fn job(&self, id: &str) -> Value {
+        self.json("GET", &format!("/v1/jobs/{id}"), "").expect(200)
+    }
+
+    pub fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
+        let running = self.running.as_ref().unwrap();
+        self.runtime.block_on(running.reload(QueueOptions::default(), queues))
+    }
+
+    /// Begins the stop, and gives back what waits for its end.
+    pub fn begin_stop(&mut self) -> tokio::task::JoinHandle<Result<(), String>> {
+        let running = self.running.take().unwrap();
+        self.runtime.spawn(async move { running.stop().await.map_err(|error| error.to_string()) })
+    }
+
+    /// Stops, and starts again on the same data.
+    pub fn restart(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        let stopped = self.begin_stop();
+        self.runtime.block_on(stopped).unwrap().unwrap();
+        let Self { dir, runtime, .. } = self;
+        drop(runtime);
+        Self::start_in(dir, change)
+    }
+}
+
+/// Asks until it is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_so() {
+        assert!(std::time::Instant::now() < give_up, "it never came: {what}");
+        std::thread::yield_now();
+    }
+}
