@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 
+use crate::decide::ATTEMPT_KEPT_MS;
 use crate::event::{
     AuditRecord, Death, Due, Event, Globals, JobCopy, JobRecord, Lease, LeaseState, QueueRecord, Removal, Span,
     TaskKind, TaskRecord,
@@ -169,9 +170,14 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 state.restand_key(slot, NONE, true);
             }
         }
-        Event::Received { seq, lease } => {
+        Event::Received { seq, lease, key } => {
             state.fence = state.fence.max(lease.fence);
-            on(state, *seq, |state, slot| received(state, slot, lease));
+            if let Some(slot) = state.slot_of_seq(*seq) {
+                received(state, slot, lease);
+            } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {
+                // A job that a trimmed log does not show takes the key like any other.
+                state.restand_key(key, NONE, true);
+            }
         }
         Event::Renewed { seq, ends_elapsed_at } => on(state, *seq, |state, slot| {
             state.unstand(slot);
@@ -228,7 +234,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             state.stand(slot);
         }),
-        Event::Ended { seq, at, state: how, keep_until, error } => on(state, *seq, |state, slot| {
+        Event::Ended { seq, at, state: how, keep_until, error, lease } => on(state, *seq, |state, slot| {
             let what = if *how == JobState::Expired { Count::Expired } else { Count::Cancelled };
             count(state, slot, what, *at);
             let error = error.map(|span| span.at(position));
@@ -236,7 +242,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 if let Some(place) = error {
                     job.add_error(place);
                 }
-                set_lease_state(job, LeaseState::Cancelled);
+                set_lease_state(job, *lease);
             });
         }),
         Event::Patched { seq, priority, due_at, payload, payload_hash } => on(state, *seq, |state, slot| {
@@ -546,6 +552,9 @@ fn remember_attempt(state: &mut State, slot: Slot, lease: &Lease) {
             .attempts
             .entry(hash.0)
             .or_insert_with(|| Attempt { jobs: Default::default(), received_at: lease.received_at });
+        if lease.received_at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) {
+            *attempt = Attempt { jobs: Default::default(), received_at: lease.received_at };
+        }
         if !attempt.jobs.contains(&id) {
             attempt.jobs.push(id);
         }
@@ -554,8 +563,16 @@ fn remember_attempt(state: &mut State, slot: Slot, lease: &Lease) {
 
 /// A settle or extend of one of its jobs ends the repeatability of a receive.
 fn forget_attempt(state: &mut State, slot: Slot) {
-    if let Some(hash) = state.jobs[slot].lease().and_then(|lease| lease.attempt) {
-        state.attempts.remove(&hash.0);
+    let Some(hash) = state.jobs[slot].lease().and_then(|lease| lease.attempt) else { return };
+    let id = state.jobs[slot].id;
+    let is_of_it = |attempt: &Attempt| attempt.jobs.contains(&id);
+    let attempt = if state.attempts.get(&hash.0).is_some_and(is_of_it) { state.attempts.remove(&hash.0) } else { None };
+    // A copy of another of its jobs must not make it repeatable again.
+    for id in attempt.map(|attempt| attempt.jobs).unwrap_or_default() {
+        let job = state.slot_of(id).map(|slot| &mut state.jobs[slot]);
+        if let Some(lease) = job.and_then(|job| job.extra.as_mut()?.lease.as_mut()) {
+            lease.attempt = None;
+        }
     }
 }
 

@@ -540,6 +540,9 @@ pub enum Event {
         seq: u64,
         #[n(1)]
         lease: Box<Lease>,
+        /// Its idempotency key, which it takes from lapsed deliveries of other jobs.
+        #[n(2)]
+        key: Option<Hash>,
     },
     /// Hidden longer; a lapsed delivery is taken up again.
     #[n(8)]
@@ -659,6 +662,9 @@ pub enum Event {
         keep_until: Option<u64>,
         #[n(4)]
         error: Option<Span>,
+        /// What its last delivery, if there was one, ended as.
+        #[n(5)]
+        lease: LeaseState,
     },
     #[n(17)]
     Removed {

@@ -189,6 +189,21 @@ impl State {
         }
     }
 
+    /// Kind, number and base of all items from the oldest on, for checks.
+    pub(crate) fn items_in_order(&self) -> Vec<(ItemKind, u32, u64)> {
+        let mut items = Vec::new();
+        let mut older = ItemRef::NONE;
+        let mut at = self.order.oldest;
+        while at != ItemRef::NONE {
+            let link = self.link_of(at);
+            assert_eq!(link.older, older, "the list of items reads the same from both ends");
+            items.push((at.kind(), at.number(), link.base));
+            older = core::mem::replace(&mut at, link.newer);
+        }
+        assert_eq!(self.order.newest, older, "the list of items has its end");
+        items
+    }
+
     /// Position of the oldest record that any item needs; the log can be trimmed below it.
     #[must_use]
     pub fn oldest_position(&self) -> Option<u64> {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{evict, keep_until};
 use crate::command::{Cancel, CancelTarget, Moment, Patch, When};
 use crate::draft::Draft;
-use crate::event::{Event, Span};
+use crate::event::{Event, LeaseState, Span};
 use crate::id::JobId;
 use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Reply, State as JobState};
@@ -33,7 +33,7 @@ fn one(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled
     let job = &state.jobs[slot];
     match job.state {
         JobState::Ready | JobState::Delayed | JobState::Blocked => {
-            end(state, slot, moment.at, JobState::Cancelled, None, draft);
+            end(state, slot, moment.at, JobState::Cancelled, LeaseState::Cancelled, None, draft);
             Cancelled::Done(id)
         }
         JobState::InFlight => {
@@ -47,15 +47,23 @@ fn one(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled
     }
 }
 
-/// A job is cancelled or has expired.
-pub(super) fn end(state: &State, slot: Slot, at: u64, how: JobState, error: Option<Span>, draft: &mut Draft) {
+/// A job is cancelled or has expired. `lease` is what its last delivery ended as: a settle can be repeated.
+pub(super) fn end(
+    state: &State,
+    slot: Slot,
+    at: u64,
+    how: JobState,
+    lease: LeaseState,
+    error: Option<Span>,
+    draft: &mut Draft,
+) {
     let job = &state.jobs[slot];
     let queue = state.queue(job.queue);
     let keep_until = keep_until(queue, at);
     if keep_until.is_some() {
         evict(queue, state, draft);
     }
-    draft.push(Event::Ended { seq: job.id.seq(), at, state: how, keep_until, error });
+    draft.push(Event::Ended { seq: job.id.seq(), at, state: how, keep_until, error, lease });
 }
 
 pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Draft) -> Result<Reply, Rejection> {

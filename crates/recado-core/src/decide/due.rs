@@ -33,7 +33,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         // State::advance makes delayed jobs ready.
         Timer::Due(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
-        Timer::Expiry(slot) => super::cancel::end(state, slot, at, JobState::Expired, None, draft),
+        Timer::Expiry(slot) => super::cancel::end(state, slot, at, JobState::Expired, LeaseState::Cancelled, None, draft),
         Timer::Keep(_) => {
             let due = state.timers.wall.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
             let seqs = due.filter_map(|(_, timer)| match timer {
@@ -84,7 +84,7 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     };
     if is_timeout && !lease.interrupted {
         let failure = failure("timeout", "the attempt ran longer than its timeout");
-        state.fail(slot, at, &failure, true, moment.entropy, draft);
+        state.fail(slot, at, &failure, LeaseState::Lapsed, moment.entropy, draft);
         return;
     }
     let failure = if lease.interrupted {
@@ -95,7 +95,7 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     let error = super::retry::entry(job, at, &failure);
     if job.cancel_requested() {
         let span = draft.put(&error.to_bytes());
-        super::cancel::end(state, slot, at, JobState::Cancelled, Some(span), draft);
+        super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Cancelled, Some(span), draft);
         return;
     }
     let is_dead = if lease.interrupted { state.is_delivered_out(job) } else { state.is_spent(job) };

@@ -15,7 +15,7 @@ use crate::state::presence::accepts;
 use crate::state::{NONE, Queue, Slot, Spot, State, domain};
 
 /// How long a receive with the same `attemptId` gets the same answer.
-pub const ATTEMPT_KEPT_MS: u64 = 300_000;
+pub(crate) const ATTEMPT_KEPT_MS: u64 = 300_000;
 
 /// Creates unknown queues, and picks one job; the answer names none: the caller reads the delivery after
 /// the facts are applied.
@@ -30,7 +30,7 @@ pub(super) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &m
     if let Some(slot) = choose(state, moment, receive)? {
         let job = &state.jobs[slot];
         if job.expires_at().is_some_and(|at| at <= moment.at) {
-            super::cancel::end(state, slot, moment.at, JobState::Expired, None, draft);
+            super::cancel::end(state, slot, moment.at, JobState::Expired, LeaseState::Cancelled, None, draft);
         } else {
             hand_out(state, moment, receive, slot, draft);
         }
@@ -179,6 +179,7 @@ fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft:
             state: LeaseState::Held,
             interrupted: false,
         }),
+        key: state.key_of(job).map(|key| key.hash),
     });
 }
 

@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::event::{Death, Due, Event, LeaseState};
 use crate::id::Hash;
 use crate::meta::ErrorEntry;
-use crate::options::{Backoff, BackoffCurve, Jitter, OnDead};
+use crate::options::{Backoff, BackoffCurve, Jitter, MAX_DELIVERIES_MAX, OnDead};
 use crate::reply::State as JobState;
 use crate::state::{Job, Slot, State};
 
@@ -99,15 +99,25 @@ fn normal(message: &str) -> String {
 }
 
 impl State {
-    /// The attempt of `slot` has failed: what becomes of the job. `lapsed`: the server says so.
-    pub(super) fn fail(&self, slot: Slot, at: u64, failure: &Failure, lapsed: bool, entropy: u64, draft: &mut Draft) {
+    /// The attempt of `slot` has failed: what becomes of the job. `lease` is what its delivery ended as.
+    pub(super) fn fail(
+        &self,
+        slot: Slot,
+        at: u64,
+        failure: &Failure,
+        lease: LeaseState,
+        entropy: u64,
+        draft: &mut Draft,
+    ) {
         let job = &self.jobs[slot];
         let queue = self.queue(job.queue);
         let error = entry(job, at, failure);
         let seq = job.id.seq();
         let span = draft.put(&error.to_bytes());
+        let lapsed = lease == LeaseState::Lapsed;
         if job.cancel_requested() {
-            super::cancel::end(self, slot, at, JobState::Cancelled, Some(span), draft);
+            let lease = if lapsed { LeaseState::Cancelled } else { lease };
+            super::cancel::end(self, slot, at, JobState::Cancelled, lease, Some(span), draft);
             return;
         }
         if !failure.retryable || self.is_spent(job) {
@@ -116,7 +126,7 @@ impl State {
                 at,
                 error: Some(span),
                 death: self.death(job, &error),
-                lease: if lapsed { LeaseState::Killed } else { LeaseState::Failed },
+                lease: if lapsed { LeaseState::Killed } else { lease },
                 blocks_group: queue.settings.on_dead == OnDead::Block,
                 task: job.task(),
             });
@@ -141,7 +151,11 @@ impl State {
 
     /// No hand-out is left.
     pub(super) fn is_delivered_out(&self, job: &Job) -> bool {
-        u32::from(job.deliveries) >= self.queue(job.queue).settings.max_deliveries
+        let queue = self.queue(job.queue);
+        // Ten times its attempts unless set; so a job with attempts of its own has a bound of its own.
+        let set = queue.record.options.max_deliveries.or(self.defaults.max_deliveries);
+        let limit = set.unwrap_or_else(|| self.max_attempts(job).saturating_mul(10).min(MAX_DELIVERIES_MAX));
+        u32::from(job.deliveries) >= limit
     }
 
     pub(super) fn death(&self, job: &Job, error: &ErrorEntry) -> Death {

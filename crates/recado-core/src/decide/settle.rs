@@ -100,7 +100,7 @@ fn settle_it(state: &State, moment: Moment, slot: Slot, outcome: &Outcome, draft
             if killed {
                 die_anew(state, moment.at, slot, failure, draft);
             } else {
-                state.fail(slot, moment.at, failure, false, moment.entropy, draft);
+                state.fail(slot, moment.at, failure, LeaseState::Failed, moment.entropy, draft);
             }
         }
         Outcome::Release { delay_ms, reason } => release(state, moment.at, slot, *delay_ms, reason.as_deref(), draft),
@@ -150,7 +150,7 @@ fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut D
 fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Option<&str>, draft: &mut Draft) {
     let job = &state.jobs[slot];
     if job.cancel_requested() {
-        super::cancel::end(state, slot, at, JobState::Cancelled, None, draft);
+        super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Released, None, draft);
         return;
     }
     let failure = Failure {
@@ -160,7 +160,7 @@ fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Op
         retry_after_ms: None,
     };
     if state.is_delivered_out(job) {
-        state.fail(slot, at, &failure, false, 0, draft);
+        state.fail(slot, at, &failure, LeaseState::Released, 0, draft);
         return;
     }
     let error = (delay_ms.is_some() || reason.is_some()).then(|| super::retry::entry(job, at, &failure).to_bytes());
@@ -199,7 +199,7 @@ pub(super) fn give_back(state: &State, moment: Moment, job: JobId, nonce: u64, d
         return;
     }
     if job.cancel_requested() {
-        super::cancel::end(state, slot, moment.at, JobState::Cancelled, None, draft);
+        super::cancel::end(state, slot, moment.at, JobState::Cancelled, LeaseState::Cancelled, None, draft);
         return;
     }
     draft.push(Event::Released { seq: job.id.seq(), at: moment.at, until: None, error: None, uncounted: true });

@@ -1,9 +1,325 @@
-//! What must hold of the structures at the tip of the log, for tests.
+//! What must hold of the structures at the tip of the log, for tests: what one structure says of a job, all
+//! others say too. Everything is counted anew from the jobs.
 
-use crate::state::State;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::apply::TASK_KEPT_MS;
+use crate::items::ItemKind;
+use crate::reply::State as JobState;
+use crate::state::queue::GroupHold;
+use crate::state::slab::{NONE, Slot};
+use crate::state::{Group, Job, Queue, Spot, State, Timer, flag};
 
 impl State {
     /// Panics when one structure says something else than another.
     #[doc(hidden)]
-    pub fn check(&self) {}
+    pub fn check(&self) {
+        for queue in self.queues.values() {
+            self.check_queue(queue);
+            self.check_lanes(queue);
+            self.check_dead(queue);
+        }
+        for (slot, job) in self.jobs.iter() {
+            self.check_job(slot, job);
+        }
+        for (slot, group) in self.groups.iter() {
+            self.check_group(slot, group);
+        }
+        self.check_names();
+        self.check_keys();
+        self.check_waits();
+        self.check_timers();
+        self.check_items();
+    }
+
+    fn jobs_in<'a>(&'a self, queue: &'a Queue) -> impl Iterator<Item = (Slot, &'a Job)> {
+        self.jobs.iter().filter(|(_, job)| job.queue == queue.record.number)
+    }
+
+    /// A ready job that stands aside, not in its lane.
+    fn is_aside(&self, job: &Job) -> bool {
+        let queue = self.queue(job.queue);
+        let waits_in_line = queue.settings.ordered && job.group != queue.no_group;
+        job.has(flag::KEY_HELD) && !waits_in_line
+    }
+
+    fn check_queue(&self, queue: &Queue) {
+        let name = &queue.name;
+        let mut counts = [0u64; JobState::ALL.len()];
+        let mut workers: BTreeMap<_, u64> = BTreeMap::new();
+        let mut held = [0u64; 3];
+        for (_, job) in self.jobs_in(queue) {
+            counts[job.state as usize] += 1;
+            held[0] += u64::from(job.has(flag::KEY_HELD));
+            if let Some(lease) = job.lease().filter(|_| job.state == JobState::InFlight) {
+                *workers.entry(lease.worker.clone().unwrap_or_default()).or_default() += 1;
+            }
+        }
+        for (_, group) in self.groups.iter().filter(|(_, group)| group.queue == queue.record.number) {
+            held[1] += if group.held.0 == GroupHold::Limit { u64::from(group.held.1) } else { 0 };
+            held[2] += if group.held.0 == GroupHold::Order { u64::from(group.held.1) } else { 0 };
+        }
+        assert_eq!(queue.counts, counts, "jobs of `{name}` by state");
+        assert_eq!(queue.workers, workers, "jobs of `{name}` by worker");
+        assert_eq!([queue.held_by_key, queue.held_by_group_limit, queue.held_by_group_order], held, "held in `{name}`");
+        let in_lanes: usize = queue.lanes().map(|(_, lane)| lane.ready.len()).sum();
+        let count = |states: &[JobState]| states.iter().map(|state| queue.count(*state)).sum::<u64>();
+        let lines = [in_lanes + queue.aside.len(), queue.delayed.len(), queue.in_flight.len(), queue.dead.len()];
+        let ended = queue.finished.len() as u64;
+        let expected: [&[JobState]; 4] =
+            [&[JobState::Ready, JobState::Blocked], &[JobState::Delayed], &[JobState::InFlight], &[JobState::Dead]];
+        assert_eq!(lines.map(|line| line as u64), expected.map(count), "lines of `{name}`");
+        assert_eq!(ended, count(&[JobState::Completed, JobState::Cancelled, JobState::Expired]), "ended of `{name}`");
+        let keys = self.keys.iter().filter(|(_, key)| key.queue == queue.record.number).count();
+        assert_eq!(queue.keys, keys as u64, "keys of `{name}`");
+    }
+
+    fn check_lanes(&self, queue: &Queue) {
+        let mut by_hash = BTreeMap::new();
+        let mut open = BTreeSet::new();
+        for (number, lane) in queue.lanes() {
+            let jobs = self.jobs_in(queue).filter(|(_, job)| job.lane == number).count();
+            assert!(jobs > 0 && jobs == lane.jobs as usize, "lane {number} has {jobs} jobs, not {}", lane.jobs);
+            assert_eq!(lane.hash, self.lane_hash(&lane.kind, lane.schema_version, lane.priority), "lane {number}");
+            by_hash.insert(lane.hash, number);
+            if !lane.ring.is_empty() {
+                open.insert((u8::MAX - lane.priority, number));
+            }
+            let groups = self.groups.iter().flat_map(|(slot, group)| group.lanes.iter().map(move |part| (slot, part)));
+            let here =
+                groups.filter(|(slot, part)| self.groups[*slot].queue == queue.record.number && part.lane == number);
+            let ring = here.filter_map(|(slot, part)| Some((part.rank?, slot))).collect::<BTreeSet<_>>();
+            assert_eq!(lane.ring, ring, "ring of lane {number}");
+        }
+        assert_eq!((&queue.lane_by_hash, &queue.open_lanes), (&by_hash, &open), "lanes of `{}`", queue.name);
+    }
+
+    fn check_dead(&self, queue: &Queue) {
+        let mut groups: BTreeMap<u64, BTreeSet<(u64, Slot)>> = BTreeMap::new();
+        for (slot, job) in self.jobs_in(queue).filter(|(_, job)| job.state == JobState::Dead) {
+            let fingerprint = job.death().map_or(0, |death| death.fingerprint);
+            groups.entry(fingerprint).or_default().insert((job.ended_at(), slot));
+        }
+        let sizes: BTreeSet<_> = groups.iter().map(|(print, jobs)| (Reverse(jobs.len()), *print)).collect();
+        assert_eq!(queue.fingerprints_by_size, sizes, "fingerprints of `{}` by size", queue.name);
+        let there: BTreeMap<_, _> =
+            queue.fingerprints.iter().map(|(print, group)| (*print, group.jobs.clone())).collect();
+        assert_eq!(there, groups, "fingerprints of `{}`", queue.name);
+    }
+
+    fn check_job(&self, slot: Slot, job: &Job) {
+        let id = job.id;
+        let Some(queue) = self.queues.get(&job.queue) else { panic!("{id} is in a queue that is gone") };
+        let seq = id.seq();
+        let (line, spot) = match job.state {
+            JobState::Ready if self.is_aside(job) => (&queue.aside, Spot::new(job.group, job.due_at, seq)),
+            JobState::Ready => (&queue.lane(job.lane).ready, Spot::new(job.group, job.due_at, seq)),
+            JobState::Delayed => (&queue.delayed, Spot::new(0, job.due_at, seq)),
+            JobState::Blocked => (&queue.aside, Spot::new(job.group, job.due_at, seq)),
+            JobState::InFlight => {
+                (&queue.in_flight, Spot::new(0, job.lease().map_or(0, |lease| lease.received_at), seq))
+            }
+            JobState::Dead => (&queue.dead, Spot::new(0, job.ended_at(), seq)),
+            JobState::Completed | JobState::Cancelled | JobState::Expired => {
+                (&queue.finished, Spot::new(0, job.ended_at(), seq))
+            }
+        };
+        assert_eq!(line.get(&spot), Some(&slot), "{id} is {} and stands there", job.state);
+        let held = job.state == JobState::Ready && self.is_held_by_key(slot);
+        assert_eq!(job.has(flag::KEY_HELD), held, "{id} is held by its key");
+        assert_eq!(self.slot_of_seq(seq), Some(slot), "{id} is found");
+        assert!(self.seq >= seq, "the numbers of jobs are behind {id}");
+        let group = &self.groups[job.group];
+        assert_eq!(group.queue, job.queue, "{id} is in a group of its queue");
+        if job.dedup != NONE {
+            assert_eq!(self.dedups[job.dedup].job, slot, "{id} holds its deduplication key");
+        }
+        let extra = job.extra.iter().flat_map(|extra| extra.errors.iter().chain(&extra.result).chain(&extra.progress));
+        let places = [job.payload(), job.meta()].into_iter().chain(extra.copied());
+        let oldest = places.map(|place| place.position).min();
+        assert!(oldest >= Some(job.link.base), "{id} needs what stands before its base {}", job.link.base);
+    }
+
+    fn check_group(&self, slot: Slot, group: &Group) {
+        let Some(queue) = self.queues.get(&group.queue) else { panic!("group {slot} is of a queue that is gone") };
+        let is_grouped = slot != queue.no_group;
+        let jobs: Vec<(Slot, &Job)> = self.jobs.iter().filter(|(_, job)| job.group == slot).collect();
+        let in_flight = jobs.iter().filter(|(_, job)| job.state == JobState::InFlight).count();
+        assert_eq!((group.jobs, group.in_flight), (jobs.len() as u32, in_flight as u32), "jobs of group {slot}");
+        assert!(group.jobs > 0 || !is_grouped, "group {slot} is used");
+        let mut ready: BTreeMap<u16, Vec<Slot>> = BTreeMap::new();
+        for (job, at) in jobs.iter().filter(|(_, job)| job.state == JobState::Ready && !self.is_aside(job)) {
+            ready.entry(at.lane).or_default().push(*job);
+        }
+        let parts: BTreeMap<u16, usize> = group.lanes.iter().map(|part| (part.lane, part.ready as usize)).collect();
+        let expected: BTreeMap<u16, usize> = ready.iter().map(|(lane, jobs)| (*lane, jobs.len())).collect();
+        assert_eq!(parts, expected, "ready jobs of group {slot} by lane");
+        if group.holder != NONE {
+            let holder = self.jobs.get(group.holder);
+            assert!(holder.is_some_and(|job| job.group == slot && !job.state.is_final()), "holder of group {slot}");
+        }
+        let limit = queue.settings.group_max_in_flight.filter(|_| is_grouped);
+        let is_at_limit = limit.is_some_and(|limit| group.in_flight >= limit);
+        let orders = queue.settings.ordered && is_grouped;
+        let total = group.ready();
+        let giver = self.giver(group, &ready);
+        for part in &group.lanes {
+            let gives = !is_at_limit && (!orders || giver.is_some_and(|job| self.jobs[job].lane == part.lane));
+            assert_eq!(part.rank.is_some(), gives, "group {slot} gives from lane {}", part.lane);
+            let order = |job: Slot| Spot::new(slot, self.jobs[job].due_at, self.jobs[job].id.seq()).order();
+            let head = if orders { giver.map(order) } else { ready[&part.lane].iter().map(|job| order(*job)).min() };
+            let rank = if queue.settings.fair { Some(u128::from(group.turn)) } else { head };
+            assert_eq!(part.rank, rank.filter(|_| gives), "rank of group {slot} in lane {}", part.lane);
+        }
+        let held = match (is_at_limit, orders) {
+            (true, _) => (GroupHold::Limit, total),
+            (false, true) => (GroupHold::Order, total - u32::from(giver.is_some())),
+            (false, false) => (GroupHold::Nothing, 0),
+        };
+        // Nothing held by order is nothing held.
+        assert_eq!(group.held.1, held.1, "held by group {slot}");
+        assert!(held.1 == 0 || group.held.0 == held.0, "group {slot} holds for {:?}", held.0);
+    }
+
+    /// The job that an ordered group may give.
+    fn giver(&self, group: &Group, ready: &BTreeMap<u16, Vec<Slot>>) -> Option<Slot> {
+        let place = |slot: &Slot| (self.jobs[*slot].due_at, self.jobs[*slot].id.seq());
+        let first = ready.values().flatten().copied().min_by_key(place);
+        let next = if group.holder == NONE { first } else { Some(group.holder) };
+        next.filter(|slot| {
+            let job = &self.jobs[*slot];
+            group.in_flight == 0 && job.state == JobState::Ready && !job.has(flag::KEY_HELD)
+        })
+    }
+
+    fn check_names(&self) {
+        let names: BTreeMap<_, _> = self.queues.values().map(|q| (q.record.name.clone(), q.record.number)).collect();
+        assert_eq!(self.names, names, "queues by name");
+        assert_eq!(self.queues.len(), names.len(), "names are unique");
+        for queue in self.queues.values() {
+            assert!(!queue.name.is_empty(), "queue {} has shown its record", queue.record.number);
+            assert_eq!(*queue.record.name, *queue.name, "name of queue {}", queue.record.number);
+            assert_eq!(queue.settings, queue.record.options.settings(&self.defaults), "settings of `{}`", queue.name);
+        }
+    }
+
+    fn check_keys(&self) {
+        let mut key_jobs = BTreeMap::new();
+        let mut business_jobs = BTreeMap::new();
+        for (slot, job) in self.jobs.iter() {
+            if job.key != NONE {
+                key_jobs.insert((job.key, job.id.seq()), slot);
+            }
+            if job.business != NONE {
+                business_jobs.insert((job.business, job.id.seq()), slot);
+            }
+        }
+        assert_eq!(self.key_jobs, key_jobs, "jobs by key");
+        assert_eq!(self.business_jobs, business_jobs, "jobs by business object");
+        let mut to_skip = BTreeSet::new();
+        for (slot, key) in self.keys.iter() {
+            let jobs: Vec<Slot> = self.jobs_of_key(slot).collect();
+            let carriers = jobs.iter().filter(|job| !self.jobs[**job].state.is_final()).count();
+            assert_eq!((key.jobs, key.carriers), (jobs.len() as u32, carriers as u32), "jobs of key {slot}");
+            let mut out = jobs.iter().copied().filter(|job| self.jobs[*job].state == JobState::InFlight);
+            assert_eq!(key.in_flight, out.next().unwrap_or(NONE), "in-flight job of key {slot}");
+            assert_eq!(out.next(), None, "two jobs of key {slot} are in flight");
+            assert!(!jobs.is_empty() || key.has_completed(), "key {slot} is needed");
+            if jobs.iter().any(|job| self.is_to_skip(*job)) {
+                to_skip.insert(slot);
+            }
+        }
+        assert_eq!(self.to_skip, to_skip, "keys with jobs to skip");
+        for (slot, business) in self.businesses.iter() {
+            let jobs = self.jobs_of_business(slot).count();
+            assert!(jobs > 0 && jobs == business.jobs as usize, "jobs of business object {slot}");
+        }
+        for (slot, entry) in self.dedups.iter() {
+            let holder = self.jobs.get(entry.job);
+            assert!(entry.job == NONE || holder.is_some_and(|job| job.dedup == slot), "holder of {:?}", entry.window);
+            assert!(entry.job != NONE || entry.window.dedup.until.is_some(), "{:?} stops somebody", entry.window);
+        }
+    }
+
+    fn check_waits(&self) {
+        let mut marks = BTreeSet::new();
+        for (_, job) in self.jobs.iter() {
+            if job.state == JobState::Blocked {
+                let behind = job.extra.as_ref().and_then(|extra| extra.behind);
+                let followers = behind.and_then(|seq| self.followers.get(&seq));
+                let there = followers.map_or(0, |all| all.iter().filter(|seq| **seq == job.id.seq()).count());
+                assert_eq!(there, 1, "{} waits behind {behind:?}", job.id);
+                let is_there = behind.and_then(|seq| self.slot_of_seq(seq)).map(|slot| &self.jobs[slot]);
+                let is_unfinished = is_there.is_some_and(|job| !job.state.is_final() && job.state != JobState::Dead);
+                assert!(is_unfinished, "{} waits behind an unfinished job", job.id);
+            }
+            if job.state == JobState::InFlight && job.cancel_requested() {
+                let worker = job.lease().and_then(|lease| lease.worker.as_deref());
+                marks.extend(worker.map(|worker| (self.worker_hash(worker), job.id)));
+            }
+        }
+        assert_eq!(self.cancel_marks, marks, "cancels that workers have to hear of");
+        for slot in &self.stale_notes {
+            let note = &self.notes[*slot];
+            let queue = self.queue(note.queue);
+            assert!(!queue.fingerprints.contains_key(&note.fingerprint), "a note is stale without dead jobs");
+        }
+    }
+
+    fn check_timers(&self) {
+        let mut wall: Vec<(u64, Timer)> = Vec::new();
+        let mut elapsed: Vec<(u64, Timer)> = Vec::new();
+        for (slot, job) in self.jobs.iter() {
+            if job.state == JobState::Delayed {
+                let (is_elapsed, at) = job.due_timer();
+                if is_elapsed { &mut elapsed } else { &mut wall }.push((at, Timer::Due(slot)));
+            }
+            if job.state.is_waiting() {
+                wall.extend(job.expires_at().map(|at| (at, Timer::Expiry(slot))));
+            }
+            if job.state.is_final() {
+                wall.push((job.keep_until(), Timer::Keep(slot)));
+            }
+            if let Some(lease) = job.lease().filter(|_| job.state == JobState::InFlight) {
+                let ends = lease.timeout_elapsed_at.unwrap_or(u64::MAX).min(lease.ends_elapsed_at);
+                elapsed.push((ends, Timer::Lease(slot)));
+            }
+        }
+        let saved = self.keys.iter().filter_map(|(slot, key)| Some((slot, key.saved.as_ref()?)));
+        wall.extend(saved.filter(|(_, saved)| !saved.ended).map(|(slot, saved)| (saved.until, Timer::Key(slot))));
+        let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.window.dedup.until?, slot)));
+        wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
+        wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));
+        let ended = self.tasks.values().filter_map(|task| Some((task.record.ended_at?, task.record.id as u32)));
+        wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));
+        assert_eq!(self.timers.wall, wall.into_iter().collect(), "timers on the wall clock");
+        assert_eq!(self.timers.elapsed, elapsed.into_iter().collect(), "timers of elapsed time");
+    }
+
+    fn check_items(&self) {
+        let mut expected: BTreeSet<(u32, u32)> = BTreeSet::new();
+        let mut expect = |kind: ItemKind, numbers: &mut dyn Iterator<Item = u32>| {
+            expected.extend(numbers.map(|number| (kind as u32, number)));
+        };
+        let has_started = self.globals_link.base != u64::MAX;
+        expect(ItemKind::Globals, &mut has_started.then_some(0).into_iter());
+        expect(ItemKind::Queue, &mut self.queues.keys().copied());
+        expect(ItemKind::Job, &mut self.jobs.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Saved, &mut self.keys.iter().filter(|(_, key)| key.saved.is_some()).map(|(slot, _)| slot));
+        let windows = self.dedups.iter().filter(|(_, entry)| entry.window.dedup.until.is_some());
+        expect(ItemKind::Dedup, &mut windows.map(|(slot, _)| slot));
+        expect(ItemKind::Producer, &mut self.producers.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Task, &mut self.tasks.keys().map(|id| *id as u32));
+        expect(ItemKind::Audit, &mut self.audit.keys().map(|id| *id as u32));
+        expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));
+        let linked = self.items_in_order();
+        assert!(linked.is_sorted_by_key(|(.., base)| *base), "items are in the order of their bases");
+        let count = linked.len();
+        let linked: BTreeSet<(u32, u32)> = linked.into_iter().map(|(kind, number, _)| (kind as u32, number)).collect();
+        assert_eq!((count, linked), (expected.len(), expected), "items in the list");
+        assert_eq!(self.live_bytes, self.counted_live_bytes(), "bytes of the live items");
+    }
 }

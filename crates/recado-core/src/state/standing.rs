@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Whether the job's idempotency key keeps it from running.
-    fn is_held_by_key(&self, slot: Slot) -> bool {
+    pub(super) fn is_held_by_key(&self, slot: Slot) -> bool {
         let job = &self.jobs[slot];
         let Some(key) = self.key_of(job) else { return false };
         (key.has_completed() && !job.has(flag::IGNORE_KEY)) || (key.in_flight != NONE && key.in_flight != slot)

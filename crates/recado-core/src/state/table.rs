@@ -311,6 +311,15 @@ impl State {
         }
     }
 
+    /// What [`State::live_bytes`] must be, counted anew.
+    pub(crate) fn counted_live_bytes(&self) -> u64 {
+        let jobs: u64 = self.jobs.iter().map(|(_, job)| job_bytes(job)).sum();
+        let saved = self.keys.iter().filter_map(|(_, key)| key.saved.as_ref());
+        let saved: u64 = saved.map(|saved| ITEM_BYTES + saved.result.map_or(0, |place| u64::from(place.length))).sum();
+        let windows = self.dedups.iter().filter(|(_, entry)| entry.window.dedup.until.is_some()).count();
+        jobs + saved + ITEM_BYTES * windows as u64
+    }
+
     /// Estimate of the memory that jobs and keys take.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
