@@ -62,7 +62,9 @@ pub(crate) fn describe(problem: &Value) -> String {
     let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
     let mut lines = vec![format!("{code}: {detail}")];
     for error in list(problem, "errors") {
-        let index = error.get("index").map(|index| format!("job {index} ")).unwrap_or_default();
+        let line = error.get("line").map(|line| format!("line {line} "));
+        let index = error.get("index").map(|index| format!("job {index} "));
+        let index = line.or(index).unwrap_or_default();
         let pointer = error.get("pointer").and_then(Value::as_str).unwrap_or_default();
         let place = if pointer.is_empty() { "(whole)" } else { pointer };
         let message = error.get("message").map(plain).unwrap_or_default();

@@ -203,22 +203,17 @@ fn broken(error: CallError, accepted: u64, first: u64, source: &Source<'_>) -> F
 /// A chunk that was refused for what is in it: the server counts from the request's first line.
 fn refused(problem: &Value, numbers: &[u64], accepted: u64, line: u64, source: &Source<'_>) -> Failure {
     let mut problem = problem.clone();
-    let mut named = Vec::new();
     if let Some(errors) = problem.get_mut("errors").and_then(Value::as_array_mut) {
         for error in errors {
             let index = error.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
             if let Some(number) = index.and_then(|index| numbers.get(index)) {
                 error["line"] = json!(number);
-                named.push(number.to_string());
             }
         }
     }
     let status = problem.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
     let exit = crate::problem::Problem { status: status.unwrap_or(400), value: problem.clone() }.exit();
     let mut message = describe(&problem);
-    if !named.is_empty() {
-        message.push_str(&format!("\n  in line {} of the input", named.join(", ")));
-    }
     problem["accepted"] = json!(accepted);
     problem["nextLine"] = json!(line);
     message.push_str(&format!("\naccepted {accepted} jobs before that"));

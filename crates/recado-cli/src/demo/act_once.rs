@@ -67,19 +67,23 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
     let _ = told.send(());
     let _ = told.send(());
     sent_once(play, &news)?;
-    let (one, two) = (play.ended(&first)?, play.ended(&second)?);
+    let ended = (play.ended(&first)?, play.ended(&second)?);
     drop(crew);
+    check(play, &queue, &ended, sent.load(Ordering::SeqCst))
+}
+
+fn check(play: &Play<'_>, queue: &str, (one, two): &(Value, Value), mails: usize) -> Result<(), Failure> {
+    let stage = play.stage;
     let result = one.get("result").cloned().unwrap_or(Value::Null);
-    stage.good(&format!("{} completed, result {result}", short(&first)))?;
+    stage.good(&format!("{} completed, result {result}", short(text(one, "id"))))?;
     stage.good(&format!(
         "{} completed with the saved result {}, without a worker",
-        short(&second),
+        short(text(two, "id")),
         two.get("result").unwrap_or(&Value::Null)
     ))?;
-    let stats = play.stats(&queue)?;
-    let mails = sent.load(Ordering::SeqCst);
+    let stats = play.stats(queue)?;
     ensure(mails == 1, || format!("{mails} mails were sent, not 1"))?;
-    ensure(text(&one, "state") == "completed" && text(&two, "state") == "completed", || {
+    ensure(text(one, "state") == "completed" && text(two, "state") == "completed", || {
         format!("both jobs should be completed: {one} {two}")
     })?;
     ensure(!result.is_null() && two.get("result") == Some(&result), || {

@@ -25,7 +25,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks at a process that ends.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How much of the server's log a failed demo shows, in lines.
-const LAST_WORDS_LINES: usize = 12;
+const LAST_WORDS_LINES: usize = 40;
 
 /// A server process and where it lives.
 pub(super) struct Server {
