@@ -33,7 +33,9 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         // State::advance makes delayed jobs ready.
         Timer::Due(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
-        Timer::Expiry(slot) => super::cancel::end(state, slot, at, JobState::Expired, LeaseState::Cancelled, None, draft),
+        Timer::Expiry(slot) => {
+            super::cancel::end(state, slot, at, JobState::Expired, LeaseState::Cancelled, None, draft)
+        }
         Timer::Keep(_) => {
             let due = state.timers.wall.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
             let seqs = due.filter_map(|(_, timer)| match timer {

@@ -13,10 +13,10 @@ use crate::reply::State as JobState;
 use crate::state::{Job, Slot, State};
 
 /// Longest kind of an error, in characters.
-pub const ERROR_KIND_CHARS_MAX: usize = 120;
+pub(super) const ERROR_KIND_CHARS_MAX: usize = 120;
 
 /// Longest message of an error, in bytes.
-pub const ERROR_MESSAGE_BYTES_MAX: usize = 1_024;
+pub(super) const ERROR_MESSAGE_BYTES_MAX: usize = 1_024;
 
 /// The wait before the attempt after `attempt` (from 1), in milliseconds.
 pub(crate) fn wait_ms(backoff: &Backoff, attempt: u32, entropy: u64) -> u64 {
@@ -81,7 +81,7 @@ pub(crate) fn fingerprint(state: &State, kind: &str, error: &ErrorEntry) -> u64 
 fn normal(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let mut word = String::new();
-    let mut flush = |word: &mut String, out: &mut String| {
+    let flush = |word: &mut String, out: &mut String| {
         let has_digit = word.bytes().any(|b| b.is_ascii_digit());
         out.push_str(if has_digit { "#" } else { word });
         word.clear();

@@ -1,0 +1,613 @@
+//! Scripts: one operation a line, then `->` and its reply. [`check`] runs one several times: as it is, with the
+//! state made anew from the log after every line, and with all items written again and the rest of the log
+//! freed after every line. The replies must not differ.
+//!
+//! `t=5s` sets the clock, `+5s` moves it; every operation stands between two ticks, as in the shard. Jobs
+//! are called by the names they were enqueued under; `a#1` is the first delivery of `a`, `a` its last one.
+
+use std::collections::BTreeMap;
+
+use recado_core::{
+    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Configure, Enqueue, JobId, JobView, JobsQuery,
+    NewTask, Outcome, Page, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Select, Settle,
+    Source, TaskState, TaskView, decode_saved,
+};
+
+use crate::words::{self, Line, ms, show_at, show_ms};
+use crate::world::{EPOCH, World};
+
+/// What happens to the state after every line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing.
+    Nothing,
+    /// It is made anew from the log.
+    Replay,
+    /// All items are written again, the log before is freed.
+    Copy,
+    /// Both.
+    CopyAndReplay,
+}
+
+/// Runs a script in all ways.
+pub fn check(script: &str) {
+    check_between(script, &[Between::Nothing, Between::Replay, Between::Copy, Between::CopyAndReplay]);
+}
+
+/// Runs a script in these ways.
+pub fn check_between(script: &str, ways: &[Between]) {
+    for way in ways {
+        let mut play = Play::new(*way);
+        let (mut all, mut wrong) = (String::new(), 0);
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")) {
+            let (operation, expected) = line.split_once("->").unwrap_or((line, ""));
+            let reply = play.line(operation.trim());
+            let is_right = reply == expected.trim();
+            wrong += usize::from(!is_right);
+            all += &format!("{} {:<60} -> {reply}\n", if is_right { ' ' } else { '*' }, operation.trim());
+            if !is_right {
+                all += &format!("  {:<60} .. {}\n", "", expected.trim());
+            }
+        }
+        assert_eq!(wrong, 0, "{wrong} replies differ ({way:?}); expected ones are marked `..`\n{all}");
+    }
+}
+
+/// A script at work.
+pub struct Play {
+    pub world: World,
+    way: Between,
+    names: BTreeMap<String, JobId>,
+    /// Deliveries of each job, receipt and nonce.
+    receipts: BTreeMap<JobId, Vec<(String, u64)>>,
+    steps: bool,
+}
+
+impl Play {
+    pub fn new(way: Between) -> Self {
+        Self { world: World::new(7), way, names: BTreeMap::new(), receipts: BTreeMap::new(), steps: true }
+    }
+
+    /// One line: its reply.
+    pub fn line(&mut self, text: &str) -> String {
+        let mut rest = text;
+        loop {
+            let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
+            if let Some(at) = word.strip_prefix("t=") {
+                self.world.now = EPOCH + ms(at);
+            } else if let Some(by) = word.strip_prefix('+') {
+                self.world.now += ms(by);
+            } else {
+                break;
+            }
+            rest = after.trim_start();
+        }
+        self.world.tick();
+        let reply = self.operation(rest);
+        if self.steps {
+            self.world.step_tasks(usize::MAX);
+        }
+        self.between();
+        reply
+    }
+
+    fn between(&mut self) {
+        self.world.check_replay();
+        if matches!(self.way, Between::Copy | Between::CopyAndReplay) {
+            self.world.copy_all();
+            self.world.check_replay();
+        }
+        if matches!(self.way, Between::Replay | Between::CopyAndReplay) {
+            self.world.swap();
+        }
+    }
+
+    fn operation(&mut self, text: &str) -> String {
+        let mut line = Line::parse(text);
+        if line.words.is_empty() {
+            return String::new();
+        }
+        let verb = line.words.remove(0);
+        let reply = match verb.as_str() {
+            "enqueue" => return self.enqueue(text),
+            "queue" | "defaults" => self.configure(&verb, &mut line),
+            "receive" => self.receive(&mut line),
+            "ack" | "fail" | "release" | "extend" => self.settle(&verb, &mut line),
+            "giveback" => self.give_back(&line),
+            "cancel" => self.cancel(&mut line),
+            "patch" => self.patch(&mut line),
+            "pause" | "resume" | "delete" => self.operate(&verb, &mut line),
+            "purge" | "replay" | "discard" => self.start_task(&verb, &mut line),
+            "task" | "canceltask" => self.task(&verb, &line),
+            "acknowledge" | "groups" => self.fingerprints(&verb, &line),
+            "job" => self.job(&line),
+            "jobs" => self.jobs(&mut line),
+            "stats" => self.stats(&line),
+            "audit" => self.audit(),
+            "restart" => {
+                self.world.restart(line.take_as("down", ms).unwrap_or(0));
+                String::new()
+            }
+            "stepclock" => self.step_clock(line.word(0)),
+            "step" => {
+                self.world.step_tasks(line.word(0).parse().expect("a number"));
+                String::new()
+            }
+            "steps" => {
+                self.steps = line.word(0) == "on";
+                String::new()
+            }
+            "due" => self.world.state.next_due(self.world.now).map_or_else(|| "-".into(), show_at),
+            other => panic!("unknown operation `{other}`"),
+        };
+        line.end(text);
+        reply
+    }
+
+    pub fn name(&self, id: JobId) -> String {
+        self.names.iter().find(|(_, named)| **named == id).map_or_else(|| id.to_string(), |(name, _)| name.clone())
+    }
+
+    pub fn id(&self, name: &str) -> JobId {
+        *self.names.get(name).unwrap_or_else(|| panic!("no job is called `{name}`"))
+    }
+
+    fn enqueue(&mut self, text: &str) -> String {
+        let mut parts = text.split(" ; ");
+        let mut first = Line::parse(parts.next().unwrap_or_default());
+        let queue = first.word(1).to_owned();
+        first.words.drain(..2);
+        let producer = first.take_as("producer", |text| {
+            let (name, seq) = text.split_once(':').expect("producer=name:seq");
+            Producer { name: name.into(), seq: seq.parse().expect("a number") }
+        });
+        let request = first.take_as("request", |text| {
+            let (key, body) = text.split_once(':').expect("request=key:body");
+            RequestKey { key: key.into(), body: recado_core::Secret(1, 2).hash(0, 0, &[body.as_bytes()]) }
+        });
+        let create = !first.flag("nocreate");
+        let lines: Vec<Line> = [first].into_iter().chain(parts.map(Line::parse)).collect();
+        let labels: Vec<String> = lines.iter().map(|line| line.word(0).to_owned()).collect();
+        let jobs = lines.into_iter().map(words::new_job).collect();
+        let command = Enqueue { queue: queue.into(), create, jobs, producer, request };
+        let (created, duplicate, jobs, saved) = match self.world.act(&Command::Enqueue(command)) {
+            Ok(Reply::Enqueued { created, duplicate, jobs }) => (created, duplicate, jobs, false),
+            Ok(Reply::Saved(place)) => {
+                let answer = decode_saved(&self.world.bytes(place)).expect("a saved answer can be read");
+                (answer.created, answer.duplicate, answer.jobs, true)
+            }
+            Ok(other) => panic!("not an answer to an enqueue: {other:?}"),
+            Err(rejection) => return self.refused(&rejection),
+        };
+        let mut words: Vec<String> = Vec::new();
+        for (label, job) in labels.iter().zip(jobs) {
+            let result = job.result();
+            words.push(match (job.duplicate, job.queued_behind) {
+                (None, behind) => {
+                    self.names.entry(label.clone()).or_insert(job.id);
+                    let behind = behind.map_or_else(String::new, |id| format!("(behind {})", self.name(id)));
+                    self.name(job.id) + &behind
+                }
+                (Some(first), _) => {
+                    let state = first.state.map_or("gone", |state| state.word());
+                    let same = if first.same_payload { "same" } else { "differs" };
+                    let result = result.map_or_else(String::new, |place| " ".to_owned() + &self.text(place));
+                    format!("dup({} {same} {state}{result})", self.name(job.id))
+                }
+            });
+        }
+        let notes = [(saved, "saved"), (duplicate, "duplicate"), (created, "created")];
+        words.extend(notes.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()));
+        words.join(" ")
+    }
+
+    fn text(&mut self, place: recado_core::Place) -> String {
+        String::from_utf8(self.world.bytes(place)).expect("text")
+    }
+
+    fn configure(&mut self, verb: &str, line: &mut Line) -> String {
+        if verb == "defaults" {
+            let options = words::queue_options(line);
+            return self.done(&Command::SetDefaults(options));
+        }
+        let source = if line.flag("file") { Source::File } else { Source::Api };
+        let if_match = line.take_as("if", |text| text.split(',').filter_map(|n| n.parse().ok()).collect());
+        let queue: Box<str> = line.word(0).into();
+        let options = words::queue_options(line);
+        match self.world.act(&Command::Configure(Configure {
+            queue,
+            options,
+            source,
+            if_match,
+            actor: Actor::default(),
+        })) {
+            Ok(Reply::Configured { created, revision }) => {
+                format!("{}{revision}", if created { "created " } else { "" })
+            }
+            Ok(other) => panic!("not an answer to a configuration: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn done(&mut self, command: &Command) -> String {
+        match self.world.act(command) {
+            Ok(Reply::Done) => "ok".into(),
+            Ok(Reply::Task(view)) => show_task(&view),
+            Ok(other) => panic!("not a plain answer: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn receive(&mut self, line: &mut Line) -> String {
+        let queues = line.take("from").unwrap_or_else(|| line.word(0).to_owned());
+        let weighted = |text: &str| {
+            let (name, weight) = text.split_once(':').unwrap_or((text, "1"));
+            (name.into(), weight.parse().expect("a weight"))
+        };
+        let worker = line.boxed("worker");
+        let receive = Receive {
+            queues: queues.split(',').map(weighted).collect(),
+            strict: line.flag("strict"),
+            create: !line.flag("nocreate"),
+            max: line.take_as("max", |text| text.parse().expect("a number")).unwrap_or(1),
+            max_bytes: line.take_as("bytes", |text| text.parse().expect("a number")).unwrap_or(u64::MAX),
+            worker: worker.clone(),
+            visibility_ms: line.take_as("visibility", ms),
+            types: line.take_as("types", words::types),
+            attempt_id: line.boxed("attempt"),
+        };
+        let (given, because) = match self.world.receive(&receive) {
+            Ok(given) => given,
+            Err(rejection) => return self.refused(&rejection),
+        };
+        for (name, _) in &receive.queues {
+            if let Some(number) = self.world.state.queue_number(name) {
+                self.world.presence.seen(number, worker.as_deref(), receive.types.as_deref(), self.world.now);
+            }
+        }
+        if given.is_empty() {
+            return because.map_or_else(|| "-".into(), |reason| format!("- {}", reason.word()));
+        }
+        let mut words = Vec::new();
+        for given in given {
+            let all = self.receipts.entry(given.id).or_default();
+            let again = all.iter().any(|(_, nonce)| *nonce == given.nonce);
+            if !again {
+                all.push((given.receipt, given.nonce));
+            }
+            let attempt = if given.attempts == 1 { String::new() } else { format!("@{}", given.attempts) };
+            words.push(format!("{}{attempt}{}", self.name(given.id), if again { "(again)" } else { "" }));
+        }
+        words.join(" ")
+    }
+
+    /// The job and receipt that `a` or `a#1` means.
+    fn receipt(&self, word: &str) -> (JobId, String, u64) {
+        let (name, number) = word.split_once('#').unwrap_or((word, ""));
+        let id = self.id(name);
+        let all = self.receipts.get(&id).unwrap_or_else(|| panic!("`{name}` was never received"));
+        let at = number.parse::<usize>().unwrap_or(all.len()) - 1;
+        (id, all[at].0.clone(), all[at].1)
+    }
+
+    fn settle(&mut self, verb: &str, line: &mut Line) -> String {
+        let (mut job, mut receipt, _) = self.receipt(&line.word(0).to_owned());
+        if let Some(other) = line.take("as") {
+            job = self.id(&other);
+        }
+        if line.flag("forged") {
+            let last = if receipt.ends_with('0') { "1" } else { "0" };
+            receipt.replace_range(receipt.len() - 1.., last);
+        }
+        let outcome = match verb {
+            "ack" => Outcome::Ack { result: line.words.get(1).map(|text| text.clone().into_bytes()) },
+            "fail" => Outcome::Fail(words::failure(line)),
+            "release" => Outcome::Release { delay_ms: line.take_as("delay", ms), reason: line.boxed("reason") },
+            _ => Outcome::Extend {
+                visibility_ms: line.take_as("visibility", ms),
+                progress: line.take("progress").map(String::into_bytes),
+            },
+        };
+        match self.world.act(&Command::Settle(Settle { job: Some(job), receipt: receipt.into(), outcome })) {
+            Ok(Reply::Settled(settled)) => {
+                let mut reply = "ok".to_owned();
+                if settled.repeated {
+                    reply += " repeated";
+                }
+                if let Some(at) = settled.visible_at {
+                    reply += &format!(" until={}", show_at(at));
+                }
+                if settled.cancel_requested {
+                    reply += " cancel-requested";
+                }
+                reply
+            }
+            Ok(other) => panic!("not an answer to a settle: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn give_back(&mut self, line: &Line) -> String {
+        let (job, _, nonce) = self.receipt(line.word(0));
+        self.done(&Command::GiveBack { job, nonce })
+    }
+
+    fn cancel(&mut self, line: &mut Line) -> String {
+        let reason = line.boxed("reason");
+        let target = match line.boxed("biz") {
+            Some(business) => CancelTarget::BusinessId(business),
+            None => CancelTarget::Ids(line.words.iter().map(|name| self.id(name)).collect()),
+        };
+        match self.world.act(&Command::Cancel(Cancel { target, reason, actor: Actor::default() })) {
+            Ok(Reply::Cancelled(all)) => {
+                let one = |one: &Cancelled| match one {
+                    Cancelled::Done(id) => format!("{} cancelled", self.name(*id)),
+                    Cancelled::Requested(id) => format!("{} requested", self.name(*id)),
+                    Cancelled::Refused(id, state) => format!("{} refused {state}", self.name(*id)),
+                    Cancelled::Gone(id) => format!("{} gone", self.name(*id)),
+                };
+                all.iter().map(one).collect::<Vec<_>>().join(", ")
+            }
+            Ok(other) => panic!("not an answer to a cancel: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn patch(&mut self, line: &mut Line) -> String {
+        let when = line.take_as("delay", |text| recado_core::When::After(ms(text)));
+        let at = line.take_as("at", |text| recado_core::When::At(EPOCH + ms(text)));
+        self.done(&Command::Patch(Patch {
+            job: self.id(line.word(0)),
+            priority: line.take_as("p", |text| text.parse().expect("a priority")),
+            when: when.or(at),
+            payload: line.take("payload").map(String::into_bytes),
+        }))
+    }
+
+    fn operate(&mut self, verb: &str, line: &mut Line) -> String {
+        let (reason, force) = (line.boxed("reason"), line.flag("force"));
+        let queue: Box<str> = line.word(0).into();
+        let actor = Actor::default();
+        self.done(&match verb {
+            "delete" => Command::DeleteQueue { queue, force, actor },
+            verb => Command::SetPaused { queue, paused: verb == "pause", reason, actor },
+        })
+    }
+
+    fn select(&self, line: &mut Line) -> Select {
+        if let Some(ids) = line.take("ids") {
+            return Select::Ids(ids.split(',').map(|name| self.id(name)).collect());
+        }
+        let is_all = line.flag("all");
+        let filter = words::filter(line);
+        assert!(is_all || filter != recado_core::Filter::default(), "which jobs?");
+        Select::Filter(filter)
+    }
+
+    fn start_task(&mut self, verb: &str, line: &mut Line) -> String {
+        let reason = line.boxed("reason");
+        let action = match verb {
+            "purge" => {
+                let states = line.take("states").unwrap_or_else(|| "ready,delayed".into());
+                let of = |word: &str| recado_core::JobState::ALL.into_iter().find(|state| state.word() == word);
+                Action::Purge { states: states.split(',').filter_map(of).collect() }
+            }
+            "discard" => Action::Discard { select: self.select(line) },
+            _ => Action::Replay(Replay {
+                patch: line.take("patch").map(String::into_bytes),
+                rate: line.take_as("rate", words::rate),
+                halt_after: line.take_as("halt", |text| text.parse().expect("a number")).unwrap_or(5),
+                ignore_key: line.flag("ignorekey"),
+                force: line.flag("force"),
+                select: self.select(line),
+            }),
+        };
+        let new = NewTask { queue: line.word(0).into(), action, reason, actor: Actor::default() };
+        match self.world.task(new) {
+            Ok(view) => {
+                if self.steps {
+                    self.world.step_tasks(usize::MAX);
+                }
+                self.show_task_by_id(view.id)
+            }
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn show_task_by_id(&mut self, task: u64) -> String {
+        match self.world.ask(&Query::Task(task)) {
+            Ok(Answer::Task(view)) => show_task(&view),
+            Ok(other) => panic!("not a task: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn task(&mut self, verb: &str, line: &Line) -> String {
+        let task = line.word(0).parse().expect("a number");
+        if verb == "canceltask" {
+            return self.done(&Command::CancelTask { task, actor: Actor::default() });
+        }
+        self.show_task_by_id(task)
+    }
+
+    pub fn view(&mut self, name: &str) -> Result<JobView, Rejection> {
+        match self.world.ask(&Query::Job(self.id(name)))? {
+            Answer::Job(view) => Ok(*view),
+            other => panic!("not a job: {other:?}"),
+        }
+    }
+}
+
+/// `task 1 completed 3/4 max-replays=1`.
+fn show_task(view: &TaskView) -> String {
+    let state = match view.state {
+        TaskState::Running => "running",
+        TaskState::Completed => "completed",
+        TaskState::Halted => "halted",
+        TaskState::Cancelled => "cancelled",
+    };
+    let mut text = format!("task {} {state} {}/{}", view.id, view.acted, view.matched);
+    if view.succeeded + view.failed > 0 {
+        text += &format!(" succeeded={} failed={}", view.succeeded, view.failed);
+    }
+    for (reason, count) in &view.skipped {
+        text += &format!(" {reason}={count}");
+    }
+    text
+}
+
+impl Play {
+    fn refused(&self, rejection: &Rejection) -> String {
+        match rejection {
+            Rejection::QueueNotFound { nearest, .. } => {
+                format!("! not-found{}", nearest.as_ref().map_or_else(String::new, |name| format!(" nearest={name}")))
+            }
+            Rejection::QueueFull { reason, limit, actual, .. } => format!("! full {reason} {actual}/{limit}"),
+            Rejection::PayloadTooLarge { index, limit, actual, .. } => {
+                format!("! too-large [{index}] {actual}/{limit}")
+            }
+            Rejection::Invalid { index, pointer, .. } => format!("! invalid [{index}] {pointer}"),
+            Rejection::DuplicateConflict { index, id } => format!("! conflict [{index}] {}", self.name(*id)),
+            Rejection::ProducerGap { expected, .. } => format!("! gap expected={expected}"),
+            Rejection::JobNotWaiting { state, .. } => format!("! not-waiting {state}"),
+            Rejection::JobGone(_) => "! gone".into(),
+            Rejection::QueueNotEmpty { jobs, .. } => format!("! not-empty {jobs}"),
+            Rejection::Stale { reason, state } => {
+                format!("! stale {reason}{}", state.map_or_else(String::new, |state| format!(" ({state})")))
+            }
+            other => format!("! {other:?}").split([' ', '(', '{']).take(2).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// State, attempts/deliveries, and what is not as usual.
+    fn job(&mut self, line: &Line) -> String {
+        let view = match self.view(&line.word(0).to_owned()) {
+            Ok(view) => view,
+            Err(rejection) => return self.refused(&rejection),
+        };
+        let mut words = vec![view.state.to_string()];
+        if view.deliveries > 0 {
+            words.push(format!("{}/{}", view.attempts, view.deliveries));
+        }
+        if view.state == recado_core::JobState::Delayed {
+            words.push(format!("until={}", show_at(view.run_at)));
+        }
+        words.extend(view.visible_at.map(|at| format!("until={}", show_at(at))));
+        words.extend(view.held_back.map(|reason| format!("held={}", reason.word())));
+        if view.priority > 0 {
+            words.push(format!("p={}", view.priority));
+        }
+        let errors: Vec<String> = view.errors.iter().map(|place| self.error(*place)).collect();
+        if !errors.is_empty() {
+            words.push(format!("errors={}", errors.join(",")));
+        }
+        if view.replays > 0 {
+            words.push(format!("replays={}", view.replays));
+        }
+        let payload = self.text(view.payload);
+        if payload != format!("\"{}\"", line.word(0)) {
+            words.push(format!("payload={payload}"));
+        }
+        if let Some(place) = view.result {
+            words.push(format!("result={}", self.text(place)));
+        }
+        if let Some(place) = view.progress {
+            words.push(format!("progress={}", self.text(place)));
+        }
+        if view.cancel_requested {
+            words.push("cancel-requested".into());
+        }
+        words.join(" ")
+    }
+
+    pub fn error(&mut self, place: recado_core::Place) -> String {
+        let bytes = self.world.bytes(place);
+        recado_core::ErrorEntry::from_bytes(&bytes).expect("an error can be read").kind.into()
+    }
+
+    /// Names of a queue's jobs, in the order of the list.
+    fn jobs(&mut self, line: &mut Line) -> String {
+        let states = line.take("state");
+        let of = |word: &str| recado_core::JobState::ALL.into_iter().find(|state| state.word() == word);
+        let query = Query::Jobs(JobsQuery {
+            queue: line.word(0).into(),
+            states: states.iter().flat_map(|words| words.split(',')).filter_map(of).collect(),
+            business_id: line.boxed("biz"),
+            group: line.boxed("group"),
+            page: Page { cursor: None, limit: 1_000 },
+            ..JobsQuery::default()
+        });
+        match self.world.ask(&query) {
+            Ok(Answer::Jobs { jobs, .. }) => jobs.iter().map(|job| self.name(job.id)).collect::<Vec<_>>().join(" "),
+            Ok(other) => panic!("not jobs: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    /// Counts that are not 0.
+    fn stats(&mut self, line: &Line) -> String {
+        let stats = match self.world.ask(&Query::Stats(line.word(0).into())) {
+            Ok(Answer::Stats(stats)) => stats,
+            Ok(other) => panic!("not figures: {other:?}"),
+            Err(rejection) => return self.refused(&rejection),
+        };
+        let counts = [
+            ("ready", stats.ready),
+            ("delayed", stats.delayed),
+            ("blocked", stats.blocked),
+            ("inFlight", stats.in_flight),
+            ("dead", stats.dead),
+            ("completed", stats.completed),
+            ("cancelled", stats.cancelled),
+            ("expired", stats.expired),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        let words: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
+        if words.is_empty() { "empty".into() } else { words.join(" ") }
+    }
+
+    fn audit(&mut self) -> String {
+        let page = Page { cursor: None, limit: 1_000 };
+        match self.world.ask(&Query::Audit { queue: None, actor: None, action: None, page }) {
+            Ok(Answer::Audit { entries, .. }) => {
+                entries.iter().map(|entry| entry.action.to_string()).collect::<Vec<_>>().join(" ")
+            }
+            other => panic!("not an audit trail: {other:?}"),
+        }
+    }
+
+    /// Groups of alike failures, or a note on the one of a dead job.
+    fn fingerprints(&mut self, verb: &str, line: &Line) -> String {
+        if verb == "acknowledge" {
+            let view = self.view(&line.word(1).to_owned()).expect("a job");
+            let fingerprint = view.fingerprint.unwrap_or(0);
+            let (queue, note) = (line.word(0).into(), line.word(2).into());
+            return self.done(&Command::Acknowledge { queue, fingerprint, note, actor: Actor::default() });
+        }
+        let page = Page { cursor: None, limit: 100 };
+        match self.world.ask(&Query::Fingerprints { queue: line.word(0).into(), page }) {
+            Ok(Answer::Fingerprints { groups, .. }) => {
+                let note = |note: Option<Box<str>>| note.map_or_else(String::new, |note| format!("({note})"));
+                let one = |group: recado_core::FingerprintView| {
+                    let kind = group.error.map_or_else(|| "?".into(), |place| self.error(place));
+                    format!("{}:{kind}x{}{}", group.kind, group.count, note(group.note))
+                };
+                groups.into_iter().map(one).collect::<Vec<_>>().join(" ")
+            }
+            other => panic!("not groups: {other:?}"),
+        }
+    }
+
+    /// The wall clock is stepped, and the core is told.
+    fn step_clock(&mut self, by: &str) -> String {
+        let delta_ms = match by.strip_prefix('-') {
+            Some(back) => -(ms(back) as i64),
+            None => ms(by) as i64,
+        };
+        self.world.now = self.world.now.saturating_add_signed(delta_ms);
+        // The shard tells of a step before anything else happens at the new time.
+        self.world.run(&Command::StepClock { delta_ms }).expect("a step is never refused");
+        self.world.tick();
+        show_ms(self.world.now - EPOCH)
+    }
+}

@@ -1,0 +1,256 @@
+//! The words of scripts: `name=value` options, durations, and the options of queues and jobs they stand for.
+
+use std::collections::BTreeMap;
+
+use recado_core::{
+    Backoff, BackoffCurve, DeadLetterOptions, Dedup, Failure, Filter, GroupOptions, IdempotencyOptions, Jitter,
+    KeepOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, TypeRange, Visibility,
+    When,
+};
+
+use crate::world::EPOCH;
+
+/// A line of a script: words in order, and options by name.
+#[derive(Debug, Default, Clone)]
+pub struct Line {
+    pub words: Vec<String>,
+    options: BTreeMap<String, String>,
+}
+
+impl Line {
+    pub fn parse(text: &str) -> Self {
+        let mut line = Self::default();
+        for word in split(text) {
+            match word.split_once('=') {
+                Some((name, value)) if !word.starts_with('"') => {
+                    line.options.insert(name.into(), value.trim_matches('"').into());
+                }
+                _ => line.words.push(word.trim_matches('"').into()),
+            }
+        }
+        line
+    }
+
+    /// Takes an option; what is left at the end is a mistake of the script.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        self.options.remove(name)
+    }
+
+    pub fn take_as<T>(&mut self, name: &str, parse: impl Fn(&str) -> T) -> Option<T> {
+        self.take(name).map(|text| parse(&text))
+    }
+
+    pub fn boxed(&mut self, name: &str) -> Option<Box<str>> {
+        self.take(name).map(String::into_boxed_str)
+    }
+
+    /// A word without value, anywhere in the line.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let before = self.words.len();
+        self.words.retain(|word| word != name);
+        self.words.len() < before
+    }
+
+    pub fn word(&self, at: usize) -> &str {
+        self.words.get(at).unwrap_or_else(|| panic!("word {at} is missing in {self:?}"))
+    }
+
+    pub fn end(&self, text: &str) {
+        assert!(self.options.is_empty(), "unknown options {:?} in `{text}`", self.options.keys());
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for c in text.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.push(c);
+            }
+            c if c.is_whitespace() && !quoted => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => word.push(c),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// `1500ms`, `5s`, `1h`.
+pub fn ms(text: &str) -> u64 {
+    if text == "0" {
+        return 0;
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = UNITS.iter().find(|(name, _)| *name == unit);
+    let Some((_, factor)) = unit else { panic!("`{text}` is no duration") };
+    number.parse::<u64>().unwrap_or_else(|_| panic!("`{text}` is no duration")) * factor
+}
+
+/// The largest exact unit.
+pub fn show_ms(ms: u64) -> String {
+    let exact = UNITS.iter().find(|(_, factor)| ms % factor == 0 && ms >= *factor);
+    exact.map_or_else(|| "0s".into(), |(unit, factor)| format!("{}{unit}", ms / factor))
+}
+
+/// An instant as scripts write it.
+pub fn show_at(at: u64) -> String {
+    if at < EPOCH { format!("-{}", show_ms(EPOCH - at)) } else { show_ms(at - EPOCH) }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+/// `fixed:1s`, `exp:1s:2:10s`, `list:1s,2s`, with `:full` or `:equal` for jitter.
+pub fn backoff(text: &str) -> Backoff {
+    let (text, jitter) = match text.rsplit_once(':') {
+        Some((rest, "full")) => (rest, Jitter::Full),
+        Some((rest, "equal")) => (rest, Jitter::Equal),
+        _ => (text, Jitter::None),
+    };
+    let mut parts = text.split(':');
+    let kind = parts.next().unwrap_or_default();
+    let parts: Vec<&str> = parts.collect();
+    let curve = match kind {
+        "fixed" => BackoffCurve::Fixed { base_ms: ms(parts[0]) },
+        "exp" => BackoffCurve::Exponential {
+            base_ms: ms(parts[0]),
+            factor_milli: number::<u64>(parts[1]) * 1_000,
+            max_ms: ms(parts[2]),
+        },
+        "list" => BackoffCurve::List { delays_ms: parts[0].split(',').map(ms).collect() },
+        other => panic!("unknown backoff `{other}`"),
+    };
+    Backoff { curve, jitter }
+}
+
+fn pair(text: &str) -> (Option<&str>, Option<&str>) {
+    let (first, second) = text.split_once(':').unwrap_or((text, ""));
+    (Some(first).filter(|t| !t.is_empty()), Some(second).filter(|t| !t.is_empty()))
+}
+
+/// Options of a queue; scripts run without jitter unless they say so.
+pub fn queue_options(line: &mut Line) -> QueueOptions {
+    let groups = GroupOptions {
+        ordered: line.flag("ordered").then_some(true),
+        fair: line.flag("unfair").then_some(false),
+        max_in_flight: line.take_as("groupmax", number),
+        on_dead: line.flag("ondead-block").then_some(OnDead::Block),
+    };
+    let keep = line.take("keep");
+    let keep = keep.as_deref().map(pair).map(|(age, max)| KeepOptions { for_ms: age.map(ms), max: max.map(number) });
+    let idem = line.take("idem");
+    let idem = idem.as_deref().map(pair);
+    let idem = idem.map(|(age, max)| IdempotencyOptions { keep_ms: age.map(ms), max: max.map(number) });
+    QueueOptions {
+        owner: line.boxed("owner"),
+        visibility: line.take_as("visibility", |text| Visibility::Fixed(ms(text))),
+        timeout_ms: line.take_as("timeout", ms),
+        max_attempts: line.take_as("attempts", number),
+        max_deliveries: line.take_as("deliveries", number),
+        backoff: Some(line.take_as("backoff", backoff).unwrap_or_else(|| backoff("fixed:10s"))),
+        max_in_flight: line.take_as("inflight", number),
+        max_depth: line.take_as("depth", number),
+        groups: Some(groups),
+        keep_completed: keep,
+        idempotency: idem,
+        dead_letter: Some(DeadLetterOptions {
+            owner: None,
+            max_replays: line.take_as("maxreplays", number),
+            max: line.take_as("deadmax", number),
+        }),
+        payload: line.take_as("maxsize", number).map(|size| PayloadOptions { max_size_bytes: Some(size) }),
+    }
+}
+
+/// A job: its name first, then options. The payload is its name unless given.
+pub fn new_job(mut line: Line) -> NewJob {
+    let payload = line.take("payload").unwrap_or_else(|| format!("\"{}\"", line.word(0)));
+    let delay = line.take_as("delay", |text| When::After(ms(text)));
+    let at = line.take_as("at", |text| When::At(EPOCH + ms(text)));
+    let job = NewJob {
+        kind: line.boxed("type").unwrap_or_else(|| "mail.send".into()),
+        schema_version: line.take_as("v", number).unwrap_or(1),
+        payload: payload.into_bytes(),
+        headers: line.take("headers").map(String::into_bytes),
+        business_id: line.boxed("biz"),
+        priority: line.take_as("p", number).unwrap_or(0),
+        when: delay.or(at).unwrap_or_default(),
+        group: line.boxed("group"),
+        dedup: line.take_as("dedup", dedup),
+        idempotency_key: line.boxed("key"),
+        overrides: Overrides {
+            max_attempts: line.take_as("attempts", number),
+            backoff: line.take_as("backoff", backoff),
+            visibility: line.take_as("visibility", |text| Visibility::Fixed(ms(text))),
+            timeout_ms: line.take_as("timeout", ms),
+        },
+        expires_after_ms: line.take_as("expires", ms),
+    };
+    line.end("job");
+    job
+}
+
+/// `k:5m`, `k:unfinished`, `k:5m:replace`.
+fn dedup(text: &str) -> Dedup {
+    let parts: Vec<&str> = text.split(':').collect();
+    Dedup {
+        key: parts[0].into(),
+        for_ms: (parts[1] != "unfinished").then(|| ms(parts[1])),
+        on_duplicate: match parts.get(2) {
+            None | Some(&"keep") => OnDuplicate::Keep,
+            Some(&"replace") => OnDuplicate::Replace,
+            Some(&"conflict") => OnDuplicate::Conflict,
+            Some(other) => panic!("unknown mode `{other}`"),
+        },
+    }
+}
+
+/// `mail.send`, `mail.send@2`, `mail.send@1-3`, several by commas.
+pub fn types(text: &str) -> Vec<TypeRange> {
+    let range = |text: &str| {
+        let (kind, versions) = text.split_once('@').unwrap_or((text, "0-4294967295"));
+        let (from, to) = versions.split_once('-').unwrap_or((versions, versions));
+        TypeRange { kind: kind.into(), from: number(from), to: number(to) }
+    };
+    text.split(',').map(range).collect()
+}
+
+/// A failure; retryable unless `permanent`.
+pub fn failure(line: &mut Line) -> Failure {
+    Failure {
+        kind: line.boxed("kind").unwrap_or_else(|| "error".into()),
+        message: line.boxed("msg").unwrap_or_default(),
+        retryable: !line.flag("permanent"),
+        retry_after_ms: line.take_as("after", ms),
+    }
+}
+
+/// Conditions on dead jobs.
+pub fn filter(line: &mut Line) -> Filter {
+    Filter {
+        kind: line.boxed("type"),
+        error_kind: line.boxed("kind"),
+        fingerprint: None,
+        group: line.boxed("group"),
+        business_id: line.boxed("biz"),
+        died_before: line.take_as("before", |text| EPOCH + ms(text)),
+        died_after: line.take_as("after", |text| EPOCH + ms(text)),
+    }
+}
+
+/// `10/1s`.
+pub fn rate(text: &str) -> Rate {
+    let Some((jobs, per)) = text.split_once('/') else { panic!("`{text}` is no rate") };
+    Rate { jobs: number(jobs), per_ms: ms(per) }
+}
