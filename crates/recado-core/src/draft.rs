@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 
 use crate::event::{Event, Span};
-use crate::reply::Place;
 
 /// What the commands of one batch have decided so far.
 #[derive(Debug, Default)]
@@ -60,10 +59,5 @@ impl Draft {
 
     pub(crate) fn push(&mut self, event: Event) {
         self.events.push(event);
-    }
-
-    /// Where a span of this batch will be.
-    pub(crate) fn place(&self, span: Span) -> Place {
-        span.at(self.position)
     }
 }

@@ -21,16 +21,10 @@ const SUB_BITS: u32 = 4;
 const BUCKETS: usize = 32 + ((64 - 5) << SUB_BITS);
 
 /// Counts by value, log-linear: below 32 exact, above within 1/16. The way HdrHistogram counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u32>,
     total: u64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { counts: Vec::new(), total: 0 }
-    }
 }
 
 fn bucket(value: u64) -> usize {

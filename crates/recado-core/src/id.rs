@@ -8,7 +8,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Number of the shard that made an id, 12 bits.
-pub type ShardNumber = u16;
+pub(crate) type ShardNumber = u16;
 
 /// A job's id: a UUID of version 7 whose random part carries the shard (12 bits) and the sequence
 /// number (48 bits) that the shard gave it. Opaque to everyone but the server.

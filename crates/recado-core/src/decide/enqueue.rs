@@ -20,7 +20,7 @@ use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
 use crate::state::{LANES_MAX, QUEUES_MAX, Queue, State, domain};
 
 /// How long an answer is kept for its `Idempotency-Key`.
-pub const REQUEST_KEPT_MS: u64 = 600_000;
+pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
 
 /// The answer that an `Idempotency-Key` saved.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

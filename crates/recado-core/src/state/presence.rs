@@ -8,7 +8,7 @@ use crate::command::TypeRange;
 use crate::query::ConsumerView;
 
 /// A consumer counts as present for so long after its last receive or settle.
-pub const PRESENT_FOR_MS: u64 = 60_000;
+const PRESENT_FOR_MS: u64 = 60_000;
 
 /// Consumers that a queue remembers; the one seen longest ago makes room.
 const CONSUMERS_MAX: usize = 10_000;
