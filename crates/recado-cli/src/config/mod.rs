@@ -312,7 +312,7 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
     for (name, options) in &file.queues {
         let pointer = format!("/queues/{}", file::escape(name));
         if let Err(why) = server::check_name(name) {
-            return Err(file.wrong(&pointer, why));
+            return Err(file.wrong(&pointer, format!("queue `{name}`: {why}")));
         }
         check(&pointer, options)?;
     }

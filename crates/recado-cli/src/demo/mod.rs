@@ -90,6 +90,7 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
             Ok(Exit::Ok)
         }
         Err(failure) => {
+            server.yield_to_interrupt();
             let told = server.last_words();
             let mut message = format!("the demo did not end as promised: {}", failure.message);
             if !told.is_empty() {

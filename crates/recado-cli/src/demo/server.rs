@@ -144,6 +144,13 @@ impl Server {
         child.map(|child| child.id()).ok_or_else(gone)
     }
 
+    /// Does not come back when an interrupt is ending the demo: what fails then is no broken promise.
+    pub(super) fn yield_to_interrupt(&self) {
+        // Either the interrupt was first, and its thread keeps the lock until it ends the process,
+        // or there was none yet.
+        drop(self.lock());
+    }
+
     /// The end of its log.
     pub(super) fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
@@ -173,9 +180,14 @@ impl Server {
                 command.env_remove(name);
             }
         }
-        let mut child = command.spawn().map_err(|error| Failure::io("cannot start the server", &error))?;
-        let stdout = child.stdout.take();
-        self.lock().child = Some(child);
+        let stdout = {
+            // Under the lock: an interrupt finds either no process or this one.
+            let mut owned = self.lock();
+            let mut child = command.spawn().map_err(|error| Failure::io("cannot start the server", &error))?;
+            let stdout = child.stdout.take();
+            owned.child = Some(child);
+            stdout
+        };
         let line = first_line(stdout).map_err(|why| {
             let told = self.last_words();
             Failure::new(Exit::Unavailable, format!("the server did not start: {why}\n{told}"))
@@ -249,8 +261,10 @@ fn end_on_signals(owned: &Arc<Mutex<Owned>>) -> Result<(), Failure> {
                 _ = term.recv() => 15,
             }
         });
-        lock(&owned).clear();
-        eprintln!("\nrecado: interrupted; the demo's server was ended and its directory removed");
+        // Never given back: nothing is started or told any more.
+        let mut owned = lock(&owned);
+        owned.clear();
+        eprintln!("\nrecado: interrupted: the demo's server was ended");
         std::process::exit(128 + number);
     });
     Ok(())

@@ -11,6 +11,9 @@ use crate::support::{Dir, Server, command, finish, run};
 /// A business id that is easy to find in a segment.
 const MARKER: &str = "marker-of-the-first-job";
 
+/// Where the head of a record begins.
+const RECORD_HEADER_BYTES: usize = 72;
+
 /// A directory with jobs in it, cleanly closed.
 fn filled(dir: &Dir) -> PathBuf {
     let data = dir.path().join("data");
@@ -75,8 +78,10 @@ fn a_corrupted_log_stops_the_start_and_can_be_repaired() {
         .into_iter()
         .find(|(_, bytes)| find(bytes, MARKER.as_bytes()).is_some())
         .expect("the job is in the log");
-    let at = find(&bytes, MARKER.as_bytes()).unwrap();
-    bytes[at] ^= 1;
+    // The head of its record: the tail holds payloads, which an open does not read.
+    let marker = find(&bytes, MARKER.as_bytes()).unwrap();
+    let record = bytes[..marker].windows(4).rposition(|window| window == b"RcdR").unwrap();
+    bytes[record + RECORD_HEADER_BYTES] ^= 1;
     fs::write(&file, &bytes).unwrap();
     let before = contents(&data);
 
