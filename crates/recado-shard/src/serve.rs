@@ -14,6 +14,9 @@ use crate::writer::Room;
 /// Requests decided in one turn, so that timers and tasks have theirs.
 const REQUESTS_PER_TURN_MAX: usize = 1_024;
 
+/// Full queues of which is remembered how fast they drain.
+const DRAINS_MAX: usize = 10_000;
+
 impl Shard {
     /// Decides what is waiting, as far as there is room. True when room ran out.
     pub(crate) fn serve(&mut self, now: Now) -> Result<bool, recado_log::Error> {
@@ -70,7 +73,12 @@ impl Shard {
         }
         match self.writer.claim(now, space::class(&command), bytes)? {
             Room::Yes => {
+                let deleted = match &command {
+                    Command::DeleteQueue { queue, .. } => self.writer.state.queue_number(queue),
+                    _ => None,
+                };
                 let reply = self.writer.run(now, &command);
+                self.going.extend(deleted.filter(|_| reply.is_ok()));
                 if let Err(Rejection::QueueFull { queue, .. }) = &reply {
                     self.note_drain(queue);
                 }
@@ -85,10 +93,25 @@ impl Shard {
         }
     }
 
+    /// Forgets the consumers of queues that are gone; a forced deletion takes a while.
+    pub(crate) fn forget_queues(&mut self) {
+        let Self { going, writer, .. } = self;
+        going.retain(|queue| {
+            let is_there = writer.state.queue_name(*queue).is_some();
+            if !is_there {
+                writer.presence.forget(*queue);
+            }
+            is_there
+        });
+    }
+
     /// Remembers how fast a full queue drains, for whoever tells the producer when to come back.
     fn note_drain(&mut self, queue: &str) {
         let interval = self.writer.state.drain_interval_ms(queue);
         let mut drain = self.writer.shared.drain.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if drain.len() >= DRAINS_MAX {
+            drain.clear();
+        }
         match interval {
             Some(ms) => drop(drain.insert(queue.into(), ms)),
             None => drop(drain.remove(queue)),

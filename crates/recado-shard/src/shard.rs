@@ -1,6 +1,6 @@
 //! The single writer, as a function that is called again and again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -115,6 +115,8 @@ pub struct Shard {
     pub(crate) requests: u64,
     /// When a request last came in.
     pub(crate) last_request: Duration,
+    /// Numbers of queues that are being deleted.
+    pub(crate) going: BTreeSet<u32>,
     requests_in: Vec<Request>,
     internal_in: Vec<Internal>,
     internal: VecDeque<Internal>,
@@ -186,6 +188,7 @@ impl Shard {
             merge_patch: options.merge_patch,
             requests: 0,
             last_request: now.elapsed,
+            going: BTreeSet::new(),
             requests_in: Vec::new(),
             internal_in: Vec::new(),
             internal: VecDeque::new(),
@@ -262,12 +265,13 @@ impl Shard {
         self.writer.shared.inbox.set_backlog(self.backlog.len());
         let (tick_again, no_room_to_tick) = self.tick(now)?;
         no_room |= no_room_to_tick;
+        no_room |= self.step_tasks(now)?;
         no_room |= self.serve_waiters(now)?;
         self.serve_news(now);
         no_room |= self.end_waits(now)?;
-        no_room |= self.step_tasks(now)?;
         no_room |= self.trim(now, self.last_request)?;
         self.serve_watchers(now);
+        self.forget_queues();
         self.save_figures(now)?;
         self.advance_stop(now)?;
         Ok((tick_again, no_room))

@@ -175,9 +175,10 @@ impl Writer {
         let (position, lazy) = (draft.position, draft.only_receives());
         let (events, tail) = draft.into_parts();
         let head = Bytes::from(recado_core::encode_batch(self.decided_at, &events));
+        let held = tail.capacity();
         let tail = Bytes::from(tail);
         self.appended_bytes += (head.len() + tail.len()) as u64;
-        self.shared.cache.put_written(position, tail.clone());
+        self.shared.cache.put_written(position, tail.clone(), held);
         let urgency = if lazy { Urgency::Lazy } else { Urgency::Now };
         let given = self.log.submit(Batch { head, tail }, urgency)?;
         assert_eq!(given.0, position, "the state points into this batch: it must stand where the log said");

@@ -1,8 +1,8 @@
 //! What the shard promises, over a file log on a simulated disk (stepped by hand, so that every
 //! interleaving is chosen) and, with all its threads, on a real one. One binary, a module a subject.
 
-// The lint knows test functions, not what they share.
-#![allow(clippy::unwrap_used)]
+// The lints know test functions, not what they share.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "shard/clock.rs"]
 mod clock;

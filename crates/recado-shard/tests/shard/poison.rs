@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use recado_core::{Command, Query};
+use recado_core::{Command, JobId, Query, Reply};
 use recado_log::sim::Fault;
 use recado_shard::{Error, Next};
 
-use crate::world::{Call, World, enqueue, job, receive};
+use crate::world::{Call, World, ack, enqueue, job, receive, taken};
 
 fn poisoned(fault: Fault) -> World {
     let mut world = World::new();
@@ -53,6 +53,50 @@ fn what_was_answered_before_is_there_after_a_restart() {
     assert_eq!(taken[0].payload, "1");
     // The second has an unknown outcome; the third was never decided.
     assert!(taken.iter().all(|job| job.payload != "3"));
+}
+
+/// Enqueues, receives and acks until something fails; answers what was promised: jobs that are in, and
+/// which of them are done.
+fn script(world: &mut World) -> (Vec<JobId>, Vec<JobId>) {
+    let (mut promised, mut done) = (Vec::new(), Vec::new());
+    for round in 0..6 {
+        let call = world.call(enqueue("mail", vec![job(&round.to_string()), job("x")]));
+        let Ok(Reply::Enqueued { jobs, .. }) = world.run(call) else { break };
+        promised.extend(jobs.into_iter().map(|job| job.id));
+        let call = world.receive(receive("mail", 1), Duration::ZERO);
+        let Ok(received) = world.run(call) else { break };
+        for held in taken(received, world.handle.secret()) {
+            let call = world.settle(vec![held.settle(ack())]);
+            let Ok(outcomes) = world.run(call) else { break };
+            assert!(outcomes.iter().all(Result::is_ok));
+            done.push(held.id);
+        }
+    }
+    (promised, done)
+}
+
+#[test]
+fn whatever_operation_of_the_disk_fails_no_promise_is_broken() {
+    let mut clean = World::new();
+    let before = clean.disk.operations();
+    script(&mut clean);
+    let count = clean.disk.operations() - before;
+    assert!(count > 20, "{count} operations");
+    for operation in 0..count {
+        for fault in [Fault::Io, Fault::Crash] {
+            let mut world = World::new();
+            world.disk.fail_at(before + operation, fault);
+            let (promised, done) = script(&mut world);
+            world.disk.clear_faults();
+            let mut world = world.lose_power(Duration::from_secs(120));
+            world.pass(Duration::from_secs(120));
+            let left: Vec<JobId> = world.take("mail", 100).into_iter().map(|job| job.id).collect();
+            for id in &promised {
+                let is_done = done.contains(id);
+                assert_ne!(is_done, left.contains(id), "{fault:?} at {operation}: {id} is lost or done twice");
+            }
+        }
+    }
 }
 
 #[test]

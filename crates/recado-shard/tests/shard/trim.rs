@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use recado_core::{Command, Configure, KeepOptions, QueueOptions, Source};
+use recado_core::{Answer, Command, Configure, KeepOptions, Query, QueueOptions, Source};
 
-use crate::world::{World, ack, enqueue, job};
+use crate::world::{Call, Set, World, ack, enqueue, job};
 
 const UNIT: u64 = 256 << 10;
 
@@ -68,4 +68,26 @@ fn an_idle_shard_trims_and_then_rests() {
     let operations = world.disk.operations() - before;
     assert!(operations < 100, "a shard at rest writes next to nothing: {operations}");
     assert_eq!(world.take("old", 1)[0].payload, "the old one");
+}
+
+#[test]
+fn a_job_that_moved_in_the_log_since_it_was_looked_at_is_still_filled_in() {
+    let mut world = World::with(Set { payload_cache_bytes: 0, ..Set::default() });
+    let old = world.enqueue("old", &["the old one"]);
+    forgetful(&mut world, "mail");
+    let (handle, id) = (world.handle.clone(), old[0]);
+    let view = world.run(Call::new(async move { handle.query(Query::Job(id)).await })).unwrap();
+    let Answer::Job(view) = view else { panic!("not a job") };
+    while world.handle.status().log.first.0 <= view.payload.position {
+        let call = world.call(enqueue("mail", vec![job(&"x".repeat(20_000))]));
+        world.run(call).unwrap();
+        for taken in world.take("mail", 1) {
+            world.settle_one(&taken, ack()).unwrap();
+        }
+        world.pass(Duration::from_millis(200));
+    }
+    let handle = world.handle.clone();
+    let filled = world.run(Call::new(async move { handle.fill(vec![*view], true).await })).unwrap();
+    assert_eq!(&*filled[0].payload, b"the old one");
+    assert_eq!(world.handle.status().unreadable, 0);
 }

@@ -15,20 +15,20 @@ use recado_log::{Engine, FileLog, Step};
 use recado_shard::{Clock, Entropy, Error, Handle, Inline, Next, Options, Received, Shard};
 
 /// A clock that stands still.
-pub struct ManualClock {
+pub(crate) struct ManualClock {
     wall_ms: AtomicU64,
     elapsed_ms: AtomicU64,
 }
 
 impl ManualClock {
-    pub fn pass(&self, time: Duration) {
+    pub(crate) fn pass(&self, time: Duration) {
         let ms = time.as_millis() as u64;
         self.wall_ms.fetch_add(ms, Ordering::Relaxed);
         self.elapsed_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Steps the wall clock only.
-    pub fn step_wall(&self, ms: i64) {
+    pub(crate) fn step_wall(&self, ms: i64) {
         let wall_ms = self.wall_ms.load(Ordering::Relaxed);
         self.wall_ms.store(wall_ms.saturating_add_signed(ms), Ordering::Relaxed);
     }
@@ -55,10 +55,10 @@ impl Entropy for Seeded {
 
 /// How a world is made.
 #[derive(Clone)]
-pub struct Set {
-    pub log: recado_log::Options,
-    pub command_queue_max: usize,
-    pub payload_cache_bytes: usize,
+pub(crate) struct Set {
+    pub(crate) log: recado_log::Options,
+    pub(crate) command_queue_max: usize,
+    pub(crate) payload_cache_bytes: usize,
 }
 
 impl Default for Set {
@@ -68,24 +68,24 @@ impl Default for Set {
     }
 }
 
-pub struct World {
-    pub disk: SimDisk,
-    pub clock: Arc<ManualClock>,
-    pub shard: Shard,
-    pub engine: Engine,
-    pub handle: Handle,
+pub(crate) struct World {
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) shard: Shard,
+    pub(crate) engine: Engine,
+    pub(crate) handle: Handle,
     set: Set,
     /// Times the log said that something has changed.
-    pub wakes: Arc<AtomicU64>,
+    pub(crate) wakes: Arc<AtomicU64>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Set::default())
     }
 
     /// A new data directory, in service.
-    pub fn with(set: Set) -> Self {
+    pub(crate) fn with(set: Set) -> Self {
         let clock = ManualClock { wall_ms: AtomicU64::new(1_780_000_000_000), elapsed_ms: AtomicU64::new(1_000) };
         Self::open(SimDisk::new(7), Arc::new(clock), set)
     }
@@ -93,7 +93,9 @@ impl World {
     fn open(disk: SimDisk, clock: Arc<ManualClock>, set: Set) -> Self {
         let wakes = Arc::new(AtomicU64::new(0));
         let woken = Arc::clone(&wakes);
-        let wake = Arc::new(move || drop(woken.fetch_add(1, Ordering::Relaxed)));
+        let wake = Arc::new(move || {
+            woken.fetch_add(1, Ordering::Relaxed);
+        });
         let (log, engine, _) = FileLog::open_stepped(disk.disk(), &set.log, wake).unwrap();
         let options = Options {
             number: 0,
@@ -113,17 +115,17 @@ impl World {
     }
 
     /// The process dies, and starts again `down` later.
-    pub fn kill(self, down: Duration) -> Self {
+    pub(crate) fn kill(self, down: Duration) -> Self {
         self.restart(down, SimDisk::kill)
     }
 
     /// The power goes, and comes back `down` later.
-    pub fn lose_power(self, down: Duration) -> Self {
+    pub(crate) fn lose_power(self, down: Duration) -> Self {
         self.restart(down, SimDisk::lose_power)
     }
 
     /// A graceful stop, and a start `down` later.
-    pub fn stop(mut self, down: Duration) -> Self {
+    pub(crate) fn stop(mut self, down: Duration) -> Self {
         self.shard.begin_stop();
         self.quiesce();
         assert_eq!(self.step(), Next::Ended);
@@ -142,7 +144,7 @@ impl World {
     }
 
     /// Steps the shard until it would sleep.
-    pub fn step(&mut self) -> Next {
+    pub(crate) fn step(&mut self) -> Next {
         for _ in 0..100_000 {
             match self.shard.step() {
                 Next::Now => {}
@@ -153,14 +155,14 @@ impl World {
     }
 
     /// Lets the log write and sync what it would now.
-    pub fn commit(&self) {
+    pub(crate) fn commit(&self) {
         let now = self.clock.elapsed();
         while self.engine.commit(now) == Step::Worked {}
         while self.engine.prepare(now) == Step::Worked {}
     }
 
     /// Steps shard and log until nothing moves at this instant.
-    pub fn quiesce(&mut self) {
+    pub(crate) fn quiesce(&mut self) {
         loop {
             let before = (self.wakes.load(Ordering::Relaxed), self.disk.operations());
             let next = self.step();
@@ -171,13 +173,13 @@ impl World {
         }
     }
 
-    pub fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         self.clock.pass(time);
         self.quiesce();
     }
 
     /// Runs a call to its end.
-    pub fn run<T>(&mut self, mut call: Call<T>) -> T {
+    pub(crate) fn run<T>(&mut self, mut call: Call<T>) -> T {
         for _ in 0..1_000 {
             if let Some(answer) = call.poll() {
                 return answer;
@@ -187,23 +189,26 @@ impl World {
         panic!("no answer");
     }
 
-    pub fn call(&self, command: Command) -> Call<Result<Reply, Error>> {
+    pub(crate) fn call(&self, command: Command) -> Call<Result<Reply, Error>> {
         let handle = self.handle.clone();
         Call::new(async move { handle.call(command).await })
     }
 
-    pub fn receive(&self, receive: Receive, wait: Duration) -> Call<Result<Received, Error>> {
+    pub(crate) fn receive(&self, receive: Receive, wait: Duration) -> Call<Result<Received, Error>> {
         let handle = self.handle.clone();
         Call::new(async move { handle.receive(receive, Vec::new(), wait).await })
     }
 
-    pub fn settle(&self, entries: Vec<Settle>) -> Call<Result<Vec<Result<Settled, recado_core::Rejection>>, Error>> {
+    pub(crate) fn settle(
+        &self,
+        entries: Vec<Settle>,
+    ) -> Call<Result<Vec<Result<Settled, recado_core::Rejection>>, Error>> {
         let handle = self.handle.clone();
         Call::new(async move { handle.settle(entries).await })
     }
 
     /// Enqueues plain jobs and waits until that is durable.
-    pub fn enqueue(&mut self, queue: &str, payloads: &[&str]) -> Vec<JobId> {
+    pub(crate) fn enqueue(&mut self, queue: &str, payloads: &[&str]) -> Vec<JobId> {
         let call = self.call(enqueue(queue, payloads.iter().map(|payload| job(payload)).collect()));
         match self.run(call).unwrap() {
             Reply::Enqueued { jobs, .. } => jobs.into_iter().map(|Enqueued { id, .. }| id).collect(),
@@ -212,14 +217,14 @@ impl World {
     }
 
     /// Receives up to `max` jobs at once and confirms.
-    pub fn take(&mut self, queue: &str, max: usize) -> Vec<Taken> {
+    pub(crate) fn take(&mut self, queue: &str, max: usize) -> Vec<Taken> {
         let call = self.receive(receive(queue, max), Duration::ZERO);
         let received = self.run(call).unwrap();
         taken(received, self.handle.secret())
     }
 
     /// Settles one delivery.
-    pub fn settle_one(&mut self, taken: &Taken, outcome: Outcome) -> Result<Settled, recado_core::Rejection> {
+    pub(crate) fn settle_one(&mut self, taken: &Taken, outcome: Outcome) -> Result<Settled, recado_core::Rejection> {
         let call = self.settle(vec![taken.settle(outcome)]);
         self.run(call).unwrap().remove(0)
     }
@@ -227,22 +232,22 @@ impl World {
 
 /// A job in a worker's hands.
 #[derive(Clone, Debug)]
-pub struct Taken {
-    pub id: JobId,
-    pub receipt: Box<str>,
-    pub payload: String,
-    pub attempts: u32,
-    pub deliveries: u32,
+pub(crate) struct Taken {
+    pub(crate) id: JobId,
+    pub(crate) receipt: Box<str>,
+    pub(crate) payload: String,
+    pub(crate) attempts: u32,
+    pub(crate) deliveries: u32,
 }
 
 impl Taken {
-    pub fn settle(&self, outcome: Outcome) -> Settle {
+    pub(crate) fn settle(&self, outcome: Outcome) -> Settle {
         Settle { job: Some(self.id), receipt: self.receipt.clone(), outcome }
     }
 }
 
 /// Confirms and unpacks.
-pub fn taken(received: Received, secret: Secret) -> Vec<Taken> {
+pub(crate) fn taken(received: Received, secret: Secret) -> Vec<Taken> {
     received.guard.confirm();
     let unpack = |(delivered, filled): (recado_core::Delivered, recado_shard::FilledJob)| Taken {
         id: delivered.job.id,
@@ -255,15 +260,15 @@ pub fn taken(received: Received, secret: Secret) -> Vec<Taken> {
 }
 
 /// A future that is polled by hand.
-pub struct Call<T>(Pin<Box<dyn Future<Output = T>>>);
+pub(crate) struct Call<T>(Pin<Box<dyn Future<Output = T>>>);
 
 impl<T> Call<T> {
-    pub fn new(future: impl Future<Output = T> + 'static) -> Self {
+    pub(crate) fn new(future: impl Future<Output = T> + 'static) -> Self {
         Self(Box::pin(future))
     }
 
     /// Its output, once.
-    pub fn poll(&mut self) -> Option<T> {
+    pub(crate) fn poll(&mut self) -> Option<T> {
         match self.0.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
@@ -271,33 +276,33 @@ impl<T> Call<T> {
     }
 
     /// Sends it off; it must not be ready.
-    pub fn begin(mut self) -> Self {
+    pub(crate) fn begin(mut self) -> Self {
         assert!(self.poll().is_none(), "an answer before anything happened");
         self
     }
 }
 
-pub fn job(payload: &str) -> NewJob {
+pub(crate) fn job(payload: &str) -> NewJob {
     NewJob { kind: "work".into(), schema_version: 1, payload: payload.as_bytes().to_vec(), ..NewJob::default() }
 }
 
-pub fn enqueue(queue: &str, jobs: Vec<NewJob>) -> Command {
+pub(crate) fn enqueue(queue: &str, jobs: Vec<NewJob>) -> Command {
     Command::Enqueue(Enqueue { queue: queue.into(), create: true, jobs, ..Enqueue::default() })
 }
 
-pub fn receive(queue: &str, max: usize) -> Receive {
+pub(crate) fn receive(queue: &str, max: usize) -> Receive {
     Receive { queues: vec![(queue.into(), 1)], create: true, max, max_bytes: 8 << 20, ..Receive::default() }
 }
 
-pub fn types(kind: &str) -> Option<Vec<TypeRange>> {
+pub(crate) fn types(kind: &str) -> Option<Vec<TypeRange>> {
     Some(vec![TypeRange { kind: kind.into(), from: 1, to: u32::MAX }])
 }
 
-pub fn ack() -> Outcome {
+pub(crate) fn ack() -> Outcome {
     Outcome::Ack { result: None }
 }
 
-pub fn fail(message: &str, retryable: bool) -> Outcome {
+pub(crate) fn fail(message: &str, retryable: bool) -> Outcome {
     Outcome::Fail(Failure { kind: "error".into(), message: message.into(), retryable, retry_after_ms: None })
 }
 
