@@ -4,6 +4,8 @@
 // The lints know test functions, not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "shard/chaos.rs"]
+mod chaos;
 #[path = "shard/clock.rs"]
 mod clock;
 #[path = "shard/commit.rs"]

@@ -9,7 +9,7 @@ use crate::world::{Call, Set, World, ack, enqueue, job};
 const UNIT: u64 = 256 << 10;
 
 /// Makes a queue that forgets what is done.
-fn forgetful(world: &mut World, queue: &str) {
+pub(crate) fn forgetful(world: &mut World, queue: &str) {
     let keep_completed = Some(KeepOptions { for_ms: Some(0), max: Some(0) });
     let call = world.call(Command::Configure(Configure {
         queue: queue.into(),
