@@ -46,7 +46,8 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
             key_saved(state, position, *key, *queue, *until, *result);
             if let Some(slot) = state.keys.find(key.0) {
                 if *ended {
-                    state.end_saved(slot);
+                    // The job that shows it may stand behind it.
+                    state.mark_ended(slot);
                 } else {
                     // Jobs that stand before the copy in a trimmed log did not know of the result.
                     state.restand_key(slot, NONE, false);
@@ -170,9 +171,13 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 state.restand_key(slot, NONE, true);
             }
         }
-        Event::Received { seq, lease, key } => {
+        Event::Received { seq, lease, key, holds_group } => {
             state.fence = state.fence.max(lease.fence);
             if let Some(slot) = state.slot_of_seq(*seq) {
+                if *holds_group {
+                    let group = state.jobs[slot].group;
+                    state.groups[group].holder = slot;
+                }
                 received(state, slot, lease);
             } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {
                 // A job that a trimmed log does not show takes the key like any other.
@@ -183,16 +188,23 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             state.unstand(slot);
             if let Some(lease) = &mut state.jobs[slot].extra().lease {
                 lease.ends_elapsed_at = *ends_elapsed_at;
+                lease.interrupted = false;
             }
             state.stand(slot);
         }),
         Event::Extended { seq, ends_elapsed_at, progress } => on(state, *seq, |state, slot| {
             extended(state, slot, *ends_elapsed_at, progress.map(|span| span.at(position)));
         }),
-        Event::Skipped { seq, at, keep_until } => on(state, *seq, |state, slot| {
-            count(state, slot, Count::Skipped, *at);
-            finish(state, slot, JobState::Completed, *at, *keep_until, |job| job.set(flag::SKIPPED, true));
-        }),
+        Event::Skipped { seq, at, keep_until, task } => {
+            count_for_task(state, *task, true);
+            on(state, *seq, |state, slot| {
+                count(state, slot, Count::Skipped, *at);
+                finish(state, slot, JobState::Completed, *at, *keep_until, |job| {
+                    job.set(flag::SKIPPED, true);
+                    job.extra().task = None;
+                });
+            });
+        }
         Event::Failed { seq, at, due, error, lapsed } => on(state, *seq, |state, slot| {
             count(state, slot, Count::Failed, *at);
             count(state, slot, Count::Retried, *at);
@@ -249,8 +261,12 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             state.unstand(slot);
             state.change_priority(slot, *priority);
             let job = &mut state.jobs[slot];
-            job.set_due(*due_at, None);
-            job.state = JobState::Delayed;
+            if let Some(due_at) = due_at {
+                job.set_due(*due_at, None);
+                if job.state != JobState::Blocked {
+                    job.state = JobState::Delayed;
+                }
+            }
             if let Some(payload) = payload {
                 job.extra().payload = Some(payload.at(position));
             }
@@ -260,9 +276,9 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             state.stand(slot);
         }),
-        Event::Replayed { seq, at, task, payload, ignore_key } => on(state, *seq, |state, slot| {
+        Event::Replayed { seq, at, task, payload, ignore_key, due_at } => on(state, *seq, |state, slot| {
             count(state, slot, Count::Replayed, *at);
-            replayed(state, position, slot, *at, *task, *payload, *ignore_key);
+            replayed(state, position, slot, *due_at, *task, *payload, *ignore_key);
         }),
         _ => panic!("not an event of a job: {event:?}"),
     }
@@ -307,7 +323,8 @@ fn started(state: &mut State, at: u64) {
         if let Some(lease) = &mut extra.lease {
             let ends = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
             let grace_ends = elapsed_at.saturating_add(lease.visibility_ms.min(GRACE_MAX_MS));
-            lease.interrupted = ends <= elapsed_at;
+            // Once its end has fallen into down time, a second start does not make it a lease that was let lapse.
+            lease.interrupted |= ends <= elapsed_at;
             lease.ends_elapsed_at = lease.ends_elapsed_at.max(grace_ends);
             lease.timeout_elapsed_at = lease.timeout_elapsed_at.map(|t| t.max(grace_ends));
         }
@@ -315,6 +332,10 @@ fn started(state: &mut State, at: u64) {
     }
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
+    }
+    let unused = state.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed()).map(|(slot, _)| slot);
+    for key in unused.collect::<alloc::vec::Vec<_>>() {
+        state.tidy_key(key);
     }
     // The last dead job of a note may have gone before what is left of the log; one that comes takes it back.
     let stale = state.notes.iter().filter(|(_, note)| {
@@ -448,7 +469,7 @@ fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
     // The job before it is unfinished, even where a trimmed log has not shown it yet; its end releases this one.
     state.jobs[slot].state = match record.behind {
         Some(_) => JobState::Blocked,
-        None if record.due_at <= at => JobState::Ready,
+        None if record.at_once || record.due_at <= at => JobState::Ready,
         None => JobState::Delayed,
     };
     if let Some(seq) = record.behind {
@@ -458,27 +479,8 @@ fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
     state.stand(slot);
 }
 
-fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
-    ensure_queue(state, copy.record.queue);
-    on(state, copy.record.id.seq(), |state, slot| {
-        state.unstand(slot);
-        state.release_group(slot);
-        state.untie_job(slot);
-    });
-    let slot = state.tie_job(position, copy.record.clone());
-    let was_carrier = state.jobs[slot].carries_key() && copy.state.is_final();
-    if was_carrier {
-        let key = state.jobs[slot].key;
-        state.keys[key].carriers -= 1;
-    }
-    let job = &mut state.jobs[slot];
-    job.state = copy.state;
-    job.attempts = copy.attempts as u16;
-    job.deliveries = copy.deliveries as u16;
-    job.replays = copy.replays as u16;
-    job.set_due(copy.record.due_at, copy.due_elapsed_at);
-    job.set(flag::IGNORE_KEY, copy.ignore_key);
-    job.set(flag::SKIPPED, copy.skipped);
+/// Fields of a copied job that only some jobs have.
+fn set_copied_extra(job: &mut crate::state::Job, position: u64, copy: &JobCopy) {
     let has_more = copy.lease.is_some()
         || copy.error_count > 0
         || copy.result.is_some()
@@ -501,6 +503,52 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         extra.task = copy.task;
         extra.released_dedup = copy.released_dedup;
     }
+}
+
+/// The job is there already, as the copy says, but for where its bytes are. All that has happened to it since
+/// its own record is in the log, so this is what a copy finds wherever the job is known; only what other
+/// jobs did to its lease may be missing. It keeps its place: freeing space must not change whose turn it is.
+fn is_as_copied(state: &State, slot: Slot, copy: &JobCopy) -> bool {
+    let job = &state.jobs[slot];
+    let lane = state.queue(job.queue).lane(job.lane);
+    let ends = |lease: Option<&Lease>| lease.map(|l| (l.nonce, l.ends_elapsed_at, l.timeout_elapsed_at));
+    job.state == copy.state
+        && (job.due_at, lane.priority) == (copy.record.due_at, copy.record.priority)
+        && ends(job.lease()) == ends(copy.lease.as_ref())
+        && (job.ended_at(), job.keep_until(), job.death()) == (copy.ended_at, copy.keep_until, copy.death.as_ref())
+        && job.cancel_requested() == copy.cancel_requested
+        && job.has(flag::IGNORE_KEY) == copy.ignore_key
+        && (job.dedup != NONE) == copy.record.dedup.is_some()
+        && (state.groups[job.group].holder == slot) == copy.holds_group
+}
+
+fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
+    ensure_queue(state, copy.record.queue);
+    if let Some(slot) = state.slot_of_seq(copy.record.id.seq()).filter(|slot| is_as_copied(state, *slot, copy)) {
+        state.move_job(slot, position, &copy.record);
+        set_copied_extra(&mut state.jobs[slot], position, copy);
+        return;
+    }
+    on(state, copy.record.id.seq(), |state, slot| {
+        state.unstand(slot);
+        state.release_group(slot);
+        state.untie_job(slot);
+    });
+    let slot = state.tie_job(position, copy.record.clone());
+    let was_carrier = state.jobs[slot].carries_key() && copy.state.is_final();
+    if was_carrier {
+        let key = state.jobs[slot].key;
+        state.keys[key].carriers -= 1;
+    }
+    let job = &mut state.jobs[slot];
+    job.state = copy.state;
+    job.attempts = copy.attempts as u16;
+    job.deliveries = copy.deliveries as u16;
+    job.replays = copy.replays as u16;
+    job.set_due(copy.record.due_at, copy.due_elapsed_at);
+    job.set(flag::IGNORE_KEY, copy.ignore_key);
+    job.set(flag::SKIPPED, copy.skipped);
+    set_copied_extra(job, position, copy);
     if let Some(seq) = copy.record.behind.filter(|_| copy.state == JobState::Blocked) {
         let followers = state.followers.entry(seq).or_default();
         if !followers.contains(&copy.record.id.seq()) {
@@ -508,14 +556,11 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         }
     }
     state.stand(slot);
-    // Standing in flight takes hold of the group, which the job may have let go of, or never had.
-    let group = state.jobs[slot].group;
     if copy.holds_group {
+        let group = state.jobs[slot].group;
         state.groups[group].holder = slot;
-    } else if state.groups[group].holder == slot {
-        state.groups[group].holder = NONE;
+        state.refresh(group);
     }
-    state.refresh(group);
     if copy.state == JobState::InFlight
         && let Some(lease) = &copy.lease
     {
@@ -552,8 +597,12 @@ fn remember_attempt(state: &mut State, slot: Slot, lease: &Lease) {
             .attempts
             .entry(hash.0)
             .or_insert_with(|| Attempt { jobs: Default::default(), received_at: lease.received_at });
-        if lease.received_at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) {
+        // The jobs of one receive have its instant in common; a copy may show one of an earlier receive.
+        if lease.received_at > attempt.received_at {
             *attempt = Attempt { jobs: Default::default(), received_at: lease.received_at };
+        }
+        if lease.received_at < attempt.received_at {
+            return;
         }
         if !attempt.jobs.contains(&id) {
             attempt.jobs.push(id);
@@ -732,7 +781,15 @@ fn count_for_task(state: &mut State, task: Option<u64>, succeeded: bool) {
     }
 }
 
-fn replayed(state: &mut State, position: u64, slot: Slot, at: u64, task: u64, payload: Option<Span>, ignore_key: bool) {
+fn replayed(
+    state: &mut State,
+    position: u64,
+    slot: Slot,
+    due_at: u64,
+    task: u64,
+    payload: Option<Span>,
+    ignore_key: bool,
+) {
     state.unstand(slot);
     state.release_group(slot);
     if let Some(dedup) = state.jobs[slot].extra().released_dedup.take() {
@@ -740,7 +797,7 @@ fn replayed(state: &mut State, position: u64, slot: Slot, at: u64, task: u64, pa
     }
     let job = &mut state.jobs[slot];
     job.state = JobState::Ready;
-    job.set_due(at, None);
+    job.set_due(due_at, None);
     job.attempts = 0;
     job.deliveries = 0;
     job.replays = job.replays.saturating_add(1);

@@ -79,6 +79,10 @@ pub struct JobRecord {
     /// Blocked until the job with this sequence number has ended (`onDuplicate: replace`).
     #[n(14)]
     pub behind: Option<u64>,
+    /// It waits for no time: `due_at` is only its place in line, which is behind all that were ready, also
+    /// after the wall clock was stepped back.
+    #[n(15)]
+    pub at_once: bool,
 }
 
 /// The deduplication key of a job.
@@ -543,6 +547,9 @@ pub enum Event {
         /// Its idempotency key, which it takes from lapsed deliveries of other jobs.
         #[n(2)]
         key: Option<Hash>,
+        /// Its group is ordered: the job holds it until it has ended or died.
+        #[n(3)]
+        holds_group: bool,
     },
     /// Hidden longer; a lapsed delivery is taken up again.
     #[n(8)]
@@ -584,6 +591,9 @@ pub enum Event {
         at: u64,
         #[n(2)]
         keep_until: Option<u64>,
+        /// The replay that put it back, whose figures count this.
+        #[n(3)]
+        task: Option<u64>,
     },
     /// Failed, to be tried again; `lapsed`: the server ended the attempt, a late settle still counts.
     #[n(11)]
@@ -673,7 +683,7 @@ pub enum Event {
         #[n(1)]
         why: Removal,
     },
-    /// A waiting job was changed; the payload comes whole.
+    /// A waiting job was changed; the payload comes whole, a time or payload that is absent stays.
     #[n(18)]
     Patched {
         #[n(0)]
@@ -681,7 +691,7 @@ pub enum Event {
         #[n(1)]
         priority: u8,
         #[n(2)]
-        due_at: u64,
+        due_at: Option<u64>,
         #[n(3)]
         payload: Option<Span>,
         #[n(4)]
@@ -700,6 +710,9 @@ pub enum Event {
         payload: Option<Span>,
         #[n(4)]
         ignore_key: bool,
+        /// Its place in line.
+        #[n(5)]
+        due_at: u64,
     },
     /// Copy of a saved result.
     #[n(20)]

@@ -5,10 +5,18 @@
 
 #[path = "core/script.rs"]
 mod script;
+#[path = "core/show.rs"]
+mod show;
 #[path = "core/words.rs"]
 mod words;
 #[path = "core/world.rs"]
 mod world;
 
+#[path = "core/clock.rs"]
+mod clock;
+#[path = "core/keys.rs"]
+mod keys;
 #[path = "core/leases.rs"]
 mod leases;
+#[path = "core/order.rs"]
+mod order;

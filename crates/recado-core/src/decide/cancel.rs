@@ -93,12 +93,11 @@ pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Dr
         let (limit, actual) = (queue.settings.payload_max_bytes, payload.len() as u64);
         return Err(Rejection::PayloadTooLarge { queue: (*queue.name).into(), index: 0, limit, actual });
     }
-    let due_at = match patch.when {
-        None => state.view(slot, None, moment.at).run_at,
-        Some(When::Now) => moment.at,
-        Some(When::After(ms)) => moment.at.saturating_add(ms),
-        Some(When::At(at)) => at.max(moment.at),
-    };
+    let due_at = patch.when.map(|when| match when {
+        When::Now => moment.at,
+        When::After(ms) => moment.at.saturating_add(ms),
+        When::At(at) => at.max(moment.at),
+    });
     let hash = |payload: &Vec<u8>| state.secret.hash(domain::PAYLOAD, u64::from(job.queue), &[payload]);
     let span = patch.payload.as_ref().map(|payload| draft.put(payload));
     draft.push(Event::Patched {

@@ -13,7 +13,7 @@ use crate::state::{Slot, State, Timer};
 /// Finished jobs that one step forgets.
 const FORGOTTEN_MAX: usize = 100;
 
-/// How much longer a saved result stays, past its time, that a job still needs.
+/// How often the end of a saved result is looked at, past its time, that a job still needs.
 const KEY_KEPT_MS: u64 = 3_600_000;
 
 /// Decides one thing that is due; false when nothing is.
@@ -59,10 +59,10 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
     true
 }
 
-/// A ready job whose idempotency key has completed is completed by what the key saved.
+/// A waiting job whose idempotency key has completed is completed by what the key saved.
 fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
     let Some(slot) = state.jobs_of_key(key).find(|slot| state.is_to_skip(*slot)) else {
-        panic!("a key to skip for has a ready job");
+        panic!("a key to skip for has a waiting job");
     };
     let job = &state.jobs[slot];
     let queue = state.queue(job.queue);
@@ -70,7 +70,7 @@ fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
     if keep_until.is_some() {
         super::evict(queue, state, draft);
     }
-    draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until });
+    draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until, task: job.task() });
 }
 
 fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
@@ -124,19 +124,18 @@ fn killed(state: &State, slot: Slot, at: u64, error: &ErrorEntry, span: crate::e
 }
 
 impl State {
-    /// A ready job that its completed key lets not run.
+    /// A ready or delayed job that its completed key lets not run.
     pub(crate) fn is_to_skip(&self, slot: Slot) -> bool {
         use crate::state::flag;
         let job = &self.jobs[slot];
-        job.state == JobState::Ready
-            && job.has(flag::KEY_HELD)
+        matches!(job.state, JobState::Ready | JobState::Delayed)
             && !job.has(flag::IGNORE_KEY)
             && self.key_of(job).is_some_and(crate::state::Key::has_completed)
     }
 
-    /// Keeps `to_skip` true after a job of `key` has moved.
-    pub(crate) fn tidy_skips(&mut self, key: Slot) {
-        if !self.jobs_of_key(key).any(|slot| self.is_to_skip(slot)) {
+    /// Keeps `to_skip` true while `leaves`, a job of `key`, leaves where it stands.
+    pub(crate) fn tidy_skips(&mut self, key: Slot, leaves: Slot) {
+        if !self.jobs_of_key(key).any(|slot| slot != leaves && self.is_to_skip(slot)) {
             self.to_skip.remove(&key);
         }
     }

@@ -44,6 +44,15 @@ pub fn decode_saved(bytes: &[u8]) -> Result<SavedAnswer, DecodeError> {
     minicbor::decode(bytes).map_err(DecodeError::from)
 }
 
+/// A job of this batch that holds a deduplication key.
+#[derive(Clone, Copy)]
+struct Taken {
+    id: JobId,
+    payload: Hash,
+    priority: u8,
+    state: JobState,
+}
+
 /// What earlier jobs of the same batch have changed.
 struct Batch<'a> {
     state: &'a State,
@@ -55,7 +64,7 @@ struct Batch<'a> {
     moment: Moment,
     next_seq: u64,
     /// Deduplication keys taken by this batch.
-    taken: BTreeMap<u128, (JobId, Hash)>,
+    taken: BTreeMap<u128, Taken>,
     new_lanes: BTreeMap<u128, ()>,
     new_keys: BTreeMap<u128, ()>,
     new_jobs: u64,
@@ -226,8 +235,9 @@ impl Batch<'_> {
             duplicate: Some(Duplicate { same_payload, state, result }),
             queued_behind: None,
         };
-        if let Some((id, first)) = self.taken.get(&record.hash.0).copied() {
-            if dedup.on_duplicate == OnDuplicate::Conflict && first != payload {
+        if let Some(first) = self.taken.get(&record.hash.0).copied() {
+            let id = first.id;
+            if dedup.on_duplicate == OnDuplicate::Conflict && first.payload != payload {
                 return Err(Rejection::DuplicateConflict { index, id });
             }
             if dedup.on_duplicate == OnDuplicate::Replace {
@@ -236,14 +246,15 @@ impl Batch<'_> {
                 let span = draft.put(&job.payload);
                 draft.push(Event::Patched {
                     seq: id.seq(),
-                    priority: job.priority,
-                    due_at,
+                    priority: first.priority,
+                    due_at: Some(due_at),
                     payload: Some(span),
                     payload_hash: Some(payload),
                 });
-                self.taken.insert(record.hash.0, (id, payload));
+                let state = if first.state == JobState::Blocked { first.state } else { self.first_state(due_at) };
+                self.taken.insert(record.hash.0, Taken { payload, state, ..first });
             }
-            return Ok(duplicate(id, first == payload, Some(JobState::Ready), None));
+            return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
         }
         let entry = state.dedups.find(record.hash.0).map(|slot| &state.dedups[slot]);
         let open = entry.filter(|entry| entry.window.dedup.until.is_none_or(|until| until > self.moment.at));
@@ -265,7 +276,7 @@ impl Batch<'_> {
                 draft.push(Event::Patched {
                     seq: id.seq(),
                     priority,
-                    due_at,
+                    due_at: Some(due_at),
                     payload: Some(span),
                     payload_hash: Some(payload),
                 });
@@ -277,6 +288,11 @@ impl Batch<'_> {
             _ => {}
         }
         Ok(duplicate(id, same_payload, holder_state, result))
+    }
+
+    /// Where a job that waits for nothing but its time begins.
+    fn first_state(&self, due_at: u64) -> JobState {
+        if due_at > self.moment.at { JobState::Delayed } else { JobState::Ready }
     }
 
     fn due_at(&self, job: &NewJob) -> u64 {
@@ -314,7 +330,9 @@ impl Batch<'_> {
         self.next_seq += 1;
         self.new_jobs += 1;
         if let Some(dedup) = &dedup {
-            self.taken.insert(dedup.hash.0, (id, dedup.payload));
+            let state = if behind.is_some() { JobState::Blocked } else { self.first_state(self.due_at(job)) };
+            let taken = Taken { id, payload: dedup.payload, priority: job.priority, state };
+            self.taken.insert(dedup.hash.0, taken);
         }
         let meta = Meta {
             headers: job.headers.clone().map(Into::into),
@@ -323,6 +341,7 @@ impl Batch<'_> {
             dedup_key: job.dedup.as_ref().map(|dedup| dedup.key.clone()),
             idempotency_key: job.idempotency_key.clone(),
         };
+        let at_once = self.due_at(job) <= at;
         let payload = draft.put(&job.payload);
         let meta = draft.put(&meta.to_bytes());
         let overrides = (job.overrides != Overrides::default()).then(|| Box::new(job.overrides.clone()));
@@ -332,7 +351,7 @@ impl Batch<'_> {
             kind: job.kind.clone(),
             schema_version: job.schema_version,
             priority: job.priority,
-            due_at: self.due_at(job),
+            due_at: if at_once { at.max(state.line_at) } else { self.due_at(job) },
             payload,
             meta,
             group: job.group.as_ref().map(|group| state.hash(domain::GROUP, self.number, group)),
@@ -342,6 +361,7 @@ impl Batch<'_> {
             overrides,
             expires_at: job.expires_after_ms.map(|ms| at.saturating_add(ms)),
             behind,
+            at_once,
         })));
         Ok(id)
     }

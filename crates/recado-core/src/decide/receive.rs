@@ -162,7 +162,8 @@ fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft:
     let elapsed_at = state.elapsed(moment.at);
     let visibility_ms = state.visibility_ms(slot, receive.visibility_ms);
     let own = job.overrides().and_then(|own| own.timeout_ms);
-    let timeout_ms = own.or(state.queue(job.queue).settings.timeout_ms);
+    let queue = state.queue(job.queue);
+    let timeout_ms = own.or(queue.settings.timeout_ms);
     let timeout_elapsed_at = timeout_ms.map(|ms| elapsed_at.saturating_add(ms));
     let ends_elapsed_at = elapsed_at.saturating_add(visibility_ms);
     draft.push(Event::Received {
@@ -180,6 +181,7 @@ fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft:
             interrupted: false,
         }),
         key: state.key_of(job).map(|key| key.hash),
+        holds_group: queue.settings.ordered && job.group != queue.no_group,
     });
 }
 

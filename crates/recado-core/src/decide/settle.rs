@@ -88,7 +88,11 @@ fn standing(state: &State, slot: Slot, receipt: &Receipt, outcome: &Outcome) -> 
 
 fn is_key_taken(state: &State, job: &Job, slot: Slot) -> bool {
     use crate::state::NONE;
-    state.key_of(job).is_some_and(|key| key.has_completed() || (key.in_flight != NONE && key.in_flight != slot))
+    // What runs although its key has completed was not overtaken by that.
+    let ignores = job.has(crate::state::flag::IGNORE_KEY);
+    state
+        .key_of(job)
+        .is_some_and(|key| (key.has_completed() && !ignores) || (key.in_flight != NONE && key.in_flight != slot))
 }
 
 /// Writes down a settle that counts. Answers when an extended delivery becomes visible again.

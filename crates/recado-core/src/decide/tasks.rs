@@ -432,7 +432,9 @@ fn act(
                 return;
             }
             let payload = payload.map(|payload| draft.put(payload));
-            draft.push(Event::Replayed { seq, at: moment.at, task: record.id, payload, ignore_key: record.ignore_key });
+            let (at, task, ignore_key) = (moment.at, record.id, record.ignore_key);
+            let due_at = at.max(state.line_at);
+            draft.push(Event::Replayed { seq, at, task, payload, ignore_key, due_at });
         }
         _ => {
             counts.skipped_not_dead += 1;

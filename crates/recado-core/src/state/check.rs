@@ -226,7 +226,7 @@ impl State {
             let mut out = jobs.iter().copied().filter(|job| self.jobs[*job].state == JobState::InFlight);
             assert_eq!(key.in_flight, out.next().unwrap_or(NONE), "in-flight job of key {slot}");
             assert_eq!(out.next(), None, "two jobs of key {slot} are in flight");
-            assert!(!jobs.is_empty() || key.has_completed(), "key {slot} is needed");
+            assert!(!jobs.is_empty() || key.saved.is_some(), "key {slot} is needed");
             if jobs.iter().any(|job| self.is_to_skip(*job)) {
                 to_skip.insert(slot);
             }
@@ -288,7 +288,7 @@ impl State {
             }
         }
         let saved = self.keys.iter().filter_map(|(slot, key)| Some((slot, key.saved.as_ref()?)));
-        wall.extend(saved.filter(|(_, saved)| !saved.ended).map(|(slot, saved)| (saved.until, Timer::Key(slot))));
+        wall.extend(saved.filter(|(_, saved)| !saved.ended).map(|(slot, saved)| (saved.look_at, Timer::Key(slot))));
         let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.window.dedup.until?, slot)));
         wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
         wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));

@@ -83,6 +83,10 @@ impl State {
     fn digest_keys(&self, out: &mut String) {
         for slot in in_order(&self.keys) {
             let key = &self.keys[slot];
+            // Such a one waits for the copy of a job that is gone by now; the next start forgets it.
+            if key.jobs == 0 && !key.has_completed() {
+                continue;
+            }
             let saved = key.saved.as_ref().map(|saved| (saved.until, saved.result, saved.ended));
             line(out, format_args!("key {:?} queue {} carriers {} {saved:?}", key.hash, key.queue, key.carriers));
         }

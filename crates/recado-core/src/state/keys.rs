@@ -39,6 +39,8 @@ pub(crate) struct Key {
 pub(crate) struct Saved {
     pub(crate) link: Link,
     pub(crate) until: u64,
+    /// When its end is looked at: later than `until` while a job that carries the key is unfinished or dead.
+    pub(crate) look_at: u64,
     pub(crate) result: Option<Place>,
     /// It stops no job any more; kept only for the answers of completed jobs.
     pub(crate) ended: bool,

@@ -48,6 +48,8 @@ pub struct State {
     /// The job of the newest receive.
     pub(crate) last_received: Option<Slot>,
     pub(crate) started_at: u64,
+    /// The last place in line that a ready job took; what is enqueued without delay goes behind it.
+    pub(crate) line_at: u64,
     pub(crate) defaults: QueueOptions,
     pub(crate) globals_link: Link,
     pub(crate) order: Order,
@@ -103,6 +105,7 @@ impl State {
             skew_ms: 0,
             last_received: None,
             started_at: 0,
+            line_at: 0,
             defaults: QueueOptions::default(),
             globals_link: Link::default(),
             order: Order::default(),

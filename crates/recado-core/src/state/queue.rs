@@ -83,7 +83,7 @@ pub(crate) struct Group {
     pub(crate) jobs: u32,
     pub(crate) in_flight: u32,
     pub(crate) turn: u64,
-    /// The job received last, until it has ended or died; in an ordered queue it holds the group.
+    /// The job that was received while the queue was ordered, until it has ended or died.
     pub(crate) holder: Slot,
     pub(crate) lanes: Vec<GroupLane>,
     /// Ready jobs that the group itself holds back, as last told to the queue.

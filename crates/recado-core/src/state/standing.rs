@@ -44,7 +44,15 @@ impl State {
         {
             self.timers.set(false, expires_at, Timer::Expiry(slot));
         }
+        if self.is_to_skip(slot) {
+            self.to_skip.insert(self.jobs[slot].key);
+        }
         self.queue_mut(number).counts[state as usize] += 1;
+        let group = self.jobs[slot].group;
+        if self.groups[group].holder == slot {
+            // Whether the group gives depends on where its holder stands.
+            self.refresh(group);
+        }
     }
 
     /// Takes a job out of where it stands.
@@ -75,6 +83,9 @@ impl State {
         {
             self.timers.clear(false, expires_at, Timer::Expiry(slot));
         }
+        if self.is_to_skip(slot) {
+            self.tidy_skips(self.jobs[slot].key, slot);
+        }
         self.queue_mut(number).counts[state as usize] -= 1;
     }
 
@@ -89,12 +100,9 @@ impl State {
         let held = self.is_held_by_key(slot);
         self.jobs[slot].set(flag::KEY_HELD, held);
         let job = &self.jobs[slot];
-        let (number, group, lane, key) = (job.queue, job.group, job.lane, job.key);
-        let spot = Spot::new(group, job.due_at, job.id.seq());
-        let skips = held && self.keys[key].has_completed() && !job.has(flag::IGNORE_KEY);
-        if skips {
-            self.to_skip.insert(key);
-        }
+        let (number, group, lane, due_at) = (job.queue, job.group, job.lane, job.due_at);
+        let spot = Spot::new(group, due_at, job.id.seq());
+        self.line_at = self.line_at.max(due_at);
         let queue = self.queue_mut(number);
         queue.held_by_key += u64::from(held);
         // Only a group that orders its jobs waits for a head that is held.
@@ -112,7 +120,7 @@ impl State {
         let job = &mut self.jobs[slot];
         let held = job.has(flag::KEY_HELD);
         job.set(flag::KEY_HELD, false);
-        let (number, group, lane, key) = (job.queue, job.group, job.lane, job.key);
+        let (number, group, lane) = (job.queue, job.group, job.lane);
         let spot = Spot::new(group, job.due_at, job.id.seq());
         let queue = self.queue_mut(number);
         queue.held_by_key -= u64::from(held);
@@ -120,9 +128,6 @@ impl State {
             self.count_ready(group, lane, -1);
         } else {
             queue.aside.remove(&spot);
-        }
-        if held && self.to_skip.contains(&key) {
-            self.tidy_skips(key);
         }
         self.refresh(group);
     }
@@ -153,12 +158,7 @@ impl State {
             Some(jobs) => *jobs += 1,
             None => drop(queue.workers.insert(worker, 1)),
         }
-        // Whether or not the queue is ordered now: it may be, or this replay may not know yet that it is.
-        let is_grouped = group != queue.no_group;
         self.groups[group].in_flight += 1;
-        if is_grouped {
-            self.groups[group].holder = slot;
-        }
         self.refresh(group);
         if key != NONE {
             self.keys[key].in_flight = slot;

@@ -75,6 +75,19 @@ impl State {
         slot
     }
 
+    /// The bytes of a job stand, whole, in the batch at `position` now.
+    pub(crate) fn move_job(&mut self, slot: Slot, position: u64, record: &JobRecord) {
+        self.live_bytes -= job_bytes(&self.jobs[slot]);
+        let job = &mut self.jobs[slot];
+        (job.body_position, job.body_offset) = (position, record.payload.offset);
+        (job.payload_bytes, job.meta_bytes) = (record.payload.length, record.meta.length);
+        if let Some(extra) = &mut job.extra {
+            extra.payload = None;
+        }
+        self.live_bytes += job_bytes(&self.jobs[slot]);
+        self.link_item(ItemKind::Job, slot, position);
+    }
+
     /// Takes a job that stands nowhere out of the tables.
     pub(crate) fn untie_job(&mut self, slot: Slot) {
         self.unlink_item(ItemKind::Job, slot);
@@ -252,10 +265,12 @@ impl State {
 
     /// Forgets a saved result, its timer with it.
     pub(crate) fn drop_saved(&mut self, slot: Slot) {
-        self.unlink_item(ItemKind::Saved, slot);
+        if self.keys[slot].saved.is_some() {
+            self.unlink_item(ItemKind::Saved, slot);
+        }
         if let Some(saved) = self.keys[slot].saved.take() {
             if !saved.ended {
-                self.timers.clear(false, saved.until, Timer::Key(slot));
+                self.timers.clear(false, saved.look_at, Timer::Key(slot));
             }
             self.live_bytes -= ITEM_BYTES + saved.result.map_or(0, |place| u64::from(place.length));
         }
@@ -266,30 +281,32 @@ impl State {
         self.drop_saved(slot);
         self.live_bytes += ITEM_BYTES + result.map_or(0, |place| u64::from(place.length));
         self.keys[slot].saved =
-            Some(Box::new(crate::state::Saved { link: Link::default(), until, result, ended: false }));
+            Some(Box::new(crate::state::Saved { link: Link::default(), until, look_at: until, result, ended: false }));
         self.timers.set(false, until, Timer::Key(slot));
         self.link_item(ItemKind::Saved, slot, position);
     }
 
     /// The saved result stops no job any more; it stays while finished jobs show it.
     pub(crate) fn end_saved(&mut self, slot: Slot) {
-        let Some(saved) = self.keys[slot].saved.as_mut() else { return };
-        if saved.ended {
-            return;
-        }
-        saved.ended = true;
-        let until = saved.until;
-        self.timers.clear(false, until, Timer::Key(slot));
-        self.to_skip.remove(&slot);
+        self.mark_ended(slot);
         self.tidy_key(slot);
     }
 
-    /// The saved result stays until a later instant.
-    pub(crate) fn keep_saved(&mut self, slot: Slot, until: u64) {
+    /// The same where a job that shows it may not be there yet.
+    pub(crate) fn mark_ended(&mut self, slot: Slot) {
         let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
-        let before = core::mem::replace(&mut saved.until, until);
+        saved.ended = true;
+        let look_at = saved.look_at;
+        self.timers.clear(false, look_at, Timer::Key(slot));
+        self.to_skip.remove(&slot);
+    }
+
+    /// The saved result is still needed; its end is looked at again later.
+    pub(crate) fn keep_saved(&mut self, slot: Slot, look_at: u64) {
+        let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
+        let before = core::mem::replace(&mut saved.look_at, look_at);
         self.timers.clear(false, before, Timer::Key(slot));
-        self.timers.set(false, until, Timer::Key(slot));
+        self.timers.set(false, look_at, Timer::Key(slot));
     }
 
     fn tie_business(&mut self, job: Slot, hash: Hash) {
