@@ -1,17 +1,17 @@
 //! Act b: one business effect under one idempotency key.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::act_flight::{next, unexpected};
-use super::worker::{Crew, Event, Orders, Verdict};
+use super::worker::{Crew, Event, Orders, Verdict, Work};
 use super::{PATIENCE, Play, ensure, number, owner, short, text};
 use crate::client::Path;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 const KEY: &str = "email:welcome:user-42";
 
@@ -35,9 +35,8 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
 
     let sent = Arc::new(AtomicUsize::new(0));
     let (events, news) = channel();
-    let (asked, ask) = channel::<()>();
     let (told, tell) = channel::<()>();
-    let tell = std::sync::Mutex::new(tell);
+    let tell = Mutex::new(tell);
     let outbox = Arc::clone(&sent);
     let orders = Orders {
         url: play.server.url().to_owned(),
@@ -46,7 +45,6 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         events,
         handler: Arc::new(move |_| {
             let number = outbox.fetch_add(1, Ordering::SeqCst) + 1;
-            let _ = asked.send(());
             // The mail is on its way until the director has looked at the other job.
             if let Ok(tell) = tell.lock() {
                 let _ = tell.recv_timeout(PATIENCE);
@@ -55,7 +53,7 @@ pub(super) fn play(play: &Play<'_>) -> Result<(), Failure> {
         }),
     };
     let crew = Crew::start(2, &orders);
-    ask.recv_timeout(PATIENCE).map_err(|_| Failure::new(Exit::CheckFailed, "no worker received the mail"))?;
+    received(play, &news)?;
     let waiting = play.client.get(&Path::v1(&["jobs", &second]))?.value()?;
     ensure(text(&waiting, "state") != "inFlight", || format!("both jobs of one key are in flight: {waiting}"))?;
     stage.held(&format!(
@@ -98,13 +96,22 @@ fn enqueue(play: &Play<'_>, queue: &str, mail: &Value) -> Result<String, Failure
     ids.into_iter().next().ok_or_else(|| Failure::bad_data("an enqueue answered without an id"))
 }
 
-fn sent_once(play: &Play<'_>, news: &std::sync::mpsc::Receiver<Event>) -> Result<(), Failure> {
+fn received(play: &Play<'_>, news: &Receiver<Event>) -> Result<(), Failure> {
+    match next(news, Instant::now() + PATIENCE)? {
+        Event::Received { worker, work } => tell(play, &worker, &work),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn tell(play: &Play<'_>, worker: &str, work: &Work) -> Result<(), Failure> {
+    play.stage.say(&format!("{worker} received {} and sends it", short(&work.id)))
+}
+
+fn sent_once(play: &Play<'_>, news: &Receiver<Event>) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match next(news, deadline)? {
-            Event::Received { worker, work } => {
-                play.stage.say(&format!("{worker} received {} and sends it", short(&work.id)))?;
-            }
+            Event::Received { worker, work } => tell(play, &worker, &work)?,
             Event::Settled { answer, .. } if answer.get("ok") == Some(&Value::Bool(true)) => {
                 return Ok(());
             }
