@@ -333,6 +333,13 @@ fn started(state: &mut State, at: u64) {
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
     }
+    // How far a purge or delete is was written in numbers of lanes and groups, which are others now. What it
+    // has done is gone, so it begins again; the rest of its cursors are places in time.
+    for task in
+        state.tasks.values_mut().filter(|task| matches!(task.record.kind, TaskKind::Purge | TaskKind::DeleteQueue))
+    {
+        task.record.cursor = Default::default();
+    }
     let unused = state.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed()).map(|(slot, _)| slot);
     for key in unused.collect::<alloc::vec::Vec<_>>() {
         state.tidy_key(key);

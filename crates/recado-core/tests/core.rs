@@ -18,5 +18,7 @@ mod clock;
 mod keys;
 #[path = "core/leases.rs"]
 mod leases;
+#[path = "core/operate.rs"]
+mod operate;
 #[path = "core/order.rs"]
 mod order;

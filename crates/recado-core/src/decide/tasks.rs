@@ -1,7 +1,8 @@
 //! Bulk actions: what touches many jobs is an item with a selection and a cursor, done in steps.
 //!
 //! The order of a task's work, and so of its cursor, is by *part* and then by place in line. Parts of waiting
-//! jobs are the lanes by number, then [`PART_ASIDE`], [`PART_DELAYED`]; a forced delete goes on with
+//! jobs are [`PART_DELAYED`] (so that what becomes due meanwhile is met later), the lanes by number from
+//! [`PART_LANES`], then [`PART_ASIDE`]; a forced delete goes on with
 //! [`PART_IN_FLIGHT`], [`PART_DEAD`], [`PART_FINISHED`]. Replay and discard have the one part of the dead, or
 //! the list of jobs that was given.
 
@@ -19,11 +20,12 @@ use crate::rejection::Rejection;
 use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
 use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, Task, domain};
 
-const PART_ASIDE: u32 = LANES_MAX as u32;
-const PART_DELAYED: u32 = PART_ASIDE + 1;
-const PART_IN_FLIGHT: u32 = PART_ASIDE + 2;
-const PART_DEAD: u32 = PART_ASIDE + 3;
-const PART_FINISHED: u32 = PART_ASIDE + 4;
+const PART_DELAYED: u32 = 0;
+const PART_LANES: u32 = 1;
+const PART_ASIDE: u32 = PART_LANES + LANES_MAX as u32;
+const PART_IN_FLIGHT: u32 = PART_ASIDE + 1;
+const PART_DEAD: u32 = PART_ASIDE + 2;
+const PART_FINISHED: u32 = PART_ASIDE + 3;
 
 /// Jobs that one step looks at, whether or not they are meant.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -258,13 +260,13 @@ fn allowance(record: &TaskRecord, rate: Rate, now: u64) -> (u64, u64) {
 }
 
 fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> {
-    let lanes = queue.lanes.len() as u32;
+    let lanes_end = PART_LANES + queue.lanes.len() as u32;
     let range = match kind {
         TaskKind::Purge => from..PART_IN_FLIGHT,
         TaskKind::Replay | TaskKind::Discard => from.max(PART_DEAD)..PART_DEAD + 1,
         TaskKind::DeleteQueue => from..PART_FINISHED + 1,
     };
-    range.filter(move |part| *part < lanes || *part >= PART_ASIDE)
+    range.filter(move |part| *part < lanes_end || *part >= PART_ASIDE)
 }
 
 fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
@@ -274,7 +276,7 @@ fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
         PART_IN_FLIGHT => Some(&queue.in_flight),
         PART_DEAD => Some(&queue.dead),
         PART_FINISHED => Some(&queue.finished),
-        lane => queue.lanes.get(lane as usize)?.as_ref().map(|lane| &lane.ready),
+        part => queue.lanes.get((part - PART_LANES) as usize)?.as_ref().map(|lane| &lane.ready),
     }
 }
 
@@ -379,6 +381,12 @@ pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut
         return Ok(Reply::Task(state.task_view(task)));
     }
     let mut counts = record.counts;
+    if record.halt_after > 0 && record.counts.failed_early >= u64::from(record.halt_after) {
+        let mut view = state.task_view(task);
+        (view.state, view.ended_at) = (TaskState::Halted, Some(moment.at));
+        end(state, moment, record, TaskState::Halted, counts, draft);
+        return Ok(Reply::Task(view));
+    }
     counts.skipped_unpatchable += unpatchable;
     counts.matched += unpatchable;
     if let Some((seq, payload)) = jobs.first() {
@@ -392,18 +400,11 @@ pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut
     let goes_round = is_end && state.queues.get(&record.queue).is_some_and(|queue| is_left(queue));
     let cursor = if goes_round { Cursor::default() } else { *cursor };
     draft.push(Event::TaskAdvanced { task: record.id, cursor, counts });
-    let mut ended = None;
-    if record.halt_after > 0 && record.counts.failed_early >= u64::from(record.halt_after) {
-        ended = Some(TaskState::Halted);
-    } else if is_end && !goes_round {
-        ended = Some(TaskState::Completed);
-    }
     let mut view =
         state.task_view(&Task { record: TaskRecord { counts, ..record.clone() }, patch: None, link: task.link });
-    if let Some(how) = ended {
-        view.state = how;
-        view.ended_at = Some(moment.at);
-        end(state, moment, record, how, counts, draft);
+    if is_end && !goes_round {
+        (view.state, view.ended_at) = (TaskState::Completed, Some(moment.at));
+        end(state, moment, record, TaskState::Completed, counts, draft);
     }
     Ok(Reply::Task(view))
 }
