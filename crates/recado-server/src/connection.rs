@@ -43,6 +43,10 @@ impl Outbox {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.lock().guards.is_empty()
+    }
+
     fn confirm(&self) {
         let guards = std::mem::take(&mut self.lock().guards);
         guards.into_iter().for_each(DeliveryGuard::confirm);
@@ -105,6 +109,15 @@ impl Wire {
         Self { stream, outbox, replaced: Bytes::new() }
     }
 
+    /// The system takes bytes for a peer that has left already: jobs in them would wait for their timeout.
+    /// Asked before each write and not after the last, when a quick peer may have read all and left.
+    fn refuse_if_left(&self) -> io::Result<()> {
+        if !self.outbox.is_empty() && has_left(&self.stream) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+
     fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.replaced.is_empty() {
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.replaced))?;
@@ -136,6 +149,7 @@ impl AsyncWrite for Wire {
             self.replaced = replacement;
             return Poll::Ready(Ok(bytes.len()));
         }
+        self.refuse_if_left()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -148,6 +162,7 @@ impl AsyncWrite for Wire {
             return self.poll_write(cx, first);
         }
         ready!(self.poll_replaced(cx))?;
+        self.refuse_if_left()?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
@@ -165,6 +180,17 @@ impl AsyncWrite for Wire {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_replaced(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// True when the peer has closed its side and sent nothing more.
+fn has_left(stream: &TcpStream) -> bool {
+    use rustix::io::Errno;
+    use rustix::net::{RecvFlags, recv};
+    let mut byte = [0; 1];
+    match recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((read, _)) => read == 0,
+        Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
     }
 }
 

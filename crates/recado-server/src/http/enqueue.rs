@@ -142,10 +142,19 @@ pub(crate) async fn enqueue(
     match app.shard.call(Command::Enqueue(enqueue)).await {
         Ok(reply) => created(&app, reply).await,
         Err(error) => {
-            let problem = Problem::from(error);
-            app.rejected.count(&queue, &problem);
+            let problem = refused(&app, &queue, error);
             Err(if single { problem.single() } else { problem })
         }
+    }
+}
+
+/// A refusal by a queue, counted, with the time its drain rate suggests.
+pub(super) fn refused(app: &App, queue: &str, error: recado_shard::Error) -> Problem {
+    let problem = Problem::from(error);
+    app.rejected.count(queue, &problem);
+    match app.shard.retry_after(queue) {
+        Some(after) if problem.code() == Code::QueueFull.word() => problem.retry_after(after),
+        _ => problem,
     }
 }
 

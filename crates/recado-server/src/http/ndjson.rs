@@ -196,11 +196,7 @@ impl Stream {
         let count = jobs.len();
         let enqueue = Enqueue { queue: self.queue.clone(), create: self.app.create_queues, jobs, ..Enqueue::default() };
         let from = self.accepted;
-        let refused = |error| {
-            let problem = Problem::from(error);
-            self.app.rejected.count(&self.queue, &problem);
-            problem.shift_index(from)
-        };
+        let refused = |error| super::enqueue::refused(&self.app, &self.queue, error).shift_index(from);
         match self.app.shard.call(Command::Enqueue(enqueue)).await.map_err(refused)? {
             Reply::Enqueued { jobs, created, .. } => {
                 self.accepted += count;

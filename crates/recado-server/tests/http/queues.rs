@@ -46,17 +46,19 @@ fn every_bad_option_is_named() {
 #[test]
 fn if_match() {
     let server = Server::start();
-    let put = |tag: &str| {
+    let put = |tag: &str, attempts: u32| {
         let headers = format!("content-type: application/json\r\nif-match: {tag}\r\n");
-        server.connect().request("PUT", "/v1/queues/q", &headers, b"{}")
+        let body = format!(r#"{{"maxAttempts":{attempts}}}"#);
+        server.connect().request("PUT", "/v1/queues/q", &headers, body.as_bytes())
     };
-    put("*").problem(412, "precondition-failed");
-    put("\"1\"").problem(412, "precondition-failed");
-    let tag = server.json("PUT", "/v1/queues/q", "{}").header("etag").unwrap();
-    put(&format!("\"nonsense\", {tag}")).expect(200);
-    put(&tag).problem(412, "precondition-failed");
-    put("W/\"2\"").problem(412, "precondition-failed");
-    put("*").expect(200);
+    put("*", 1).problem(412, "precondition-failed");
+    put("\"1\"", 1).problem(412, "precondition-failed");
+    let tag = server.json("PUT", "/v1/queues/q", r#"{"maxAttempts":2}"#).header("etag").unwrap();
+    put(&format!("\"nonsense\", {tag}"), 3).expect(200);
+    put(&tag, 4).problem(412, "precondition-failed");
+    put("W/\"2\"", 4).problem(412, "precondition-failed");
+    put("*", 5).expect(200);
+    assert_eq!(server.json("GET", "/v1/queues/q", "").expect(200)["config"]["maxAttempts"], 5);
 }
 
 #[test]
