@@ -31,7 +31,7 @@ fn a_payload() {
 
 #[test]
 fn jobs_of_a_batch() {
-    let server = Server::start();
+    let server = Server::start_full_size();
     let batch = |count: usize| format!("[{}]", vec![r#"{"type":"t"}"#; count].join(","));
     assert_eq!(server.enqueue("q", &batch(10_000)).len(), 10_000);
     let problem = server.json("POST", "/v1/queues/q/jobs", &batch(10_001)).problem(413, "request-too-large");
@@ -40,7 +40,7 @@ fn jobs_of_a_batch() {
 
 #[test]
 fn bytes_of_a_batch() {
-    let server = Server::start();
+    let server = Server::start_full_size();
     let sized = |size: usize| {
         let job = format!(r#"{{"type":"t","payload":"{}"}}"#, "x".repeat(60_000));
         let mut batch = format!("[{}]", vec![job.as_str(); 16 * MIB / (job.len() + 1)].join(","));

@@ -7,11 +7,14 @@ use std::path::Path;
 use recado_core::QueueOptions;
 use recado_log::Durability;
 use recado_server::{Config, Running, StartError};
+use recado_shard::FileOptions;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::client::{Answer, Conn};
+
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 pub struct Server {
     pub runtime: Runtime,
@@ -48,8 +51,23 @@ impl Server {
         Self::start_with(|_| {})
     }
 
+    /// A log keeps the size of segment it was made with: made small here, as a server zero-fills several
+    /// at its start.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), change)
+        let dir = tempfile::tempdir().unwrap();
+        let file = FileOptions {
+            segment_bytes: SEGMENT_BYTES,
+            batch_bytes_max: SEGMENT_BYTES as usize / 2,
+            ..FileOptions::default()
+        };
+        let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
+        recado_shard::start_file(dir.path(), &file, options).unwrap().stop().unwrap();
+        Self::start_in(dir, change)
+    }
+
+    /// With a log as the product makes it, for the largest batches.
+    pub fn start_full_size() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), |_| {})
     }
 
     pub fn start_in(dir: TempDir, change: impl FnOnce(&mut Config)) -> Self {
