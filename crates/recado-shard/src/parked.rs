@@ -134,3 +134,48 @@ impl Parked {
         self.entries.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    fn receive() -> Outgoing {
+        Outgoing::Received(oneshot::channel().0, Ok(Decided::default()))
+    }
+
+    fn read() -> Outgoing {
+        Outgoing::Reply(oneshot::channel().0, Ok(Reply::Done))
+    }
+
+    /// The file log never shows the difference: it writes a batch only after the sync before it.
+    #[test]
+    fn a_lazy_receive_needs_its_batch_written_and_all_before_it_committed() {
+        let mut parked = Parked::default();
+        parked.push(10, read());
+        parked.push(20, receive());
+        parked.push(20, read());
+        parked.mark_lazy(20, 10);
+        let may_leave = |index: usize, committed, written| parked.entries[index].may_leave(committed, written);
+        assert!(!may_leave(1, 9, 20), "the batch before it is not durable");
+        assert!(!may_leave(1, 10, 19), "its own batch is not written");
+        assert!(may_leave(1, 10, 20));
+        assert!(!may_leave(2, 10, 20), "a read in the same batch is no receive");
+        assert!(may_leave(2, 20, 20));
+        assert!(!may_leave(0, 9, 20));
+    }
+
+    #[test]
+    fn only_what_a_lazy_batch_holds_up_hurries_it() {
+        let mut parked = Parked::default();
+        parked.push(20, receive());
+        parked.mark_lazy(20, 10);
+        assert!(parked.needs(20) < 20, "the receive itself can wait");
+        parked.push(30, receive());
+        parked.mark_lazy(30, 20);
+        assert_eq!(parked.needs(20), 20, "the next one needs the first to be durable");
+        parked.push(30, read());
+        parked.push(30, receive());
+        assert_eq!(parked.needs(20), 30);
+    }
+}
