@@ -54,9 +54,14 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
                 }
             }
         }
-        Event::KeyEnded { key } => {
+        Event::KeyEnded { key, kept } => {
             if let Some(slot) = state.keys.find(key.0) {
-                state.end_saved(slot);
+                // The jobs that show it may stand behind this in a trimmed log.
+                if *kept {
+                    state.mark_ended(slot)
+                } else {
+                    state.end_saved(slot)
+                }
                 if state.keys.get(slot).is_some_and(|there| there.hash == *key) {
                     state.restand_key(slot, NONE, false);
                 }
@@ -206,6 +211,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             });
         }
         Event::Failed { seq, at, due, error, lapsed } => on(state, *seq, |state, slot| {
+            take_up(state, slot);
             count(state, slot, Count::Failed, *at);
             count(state, slot, Count::Retried, *at);
             end_attempt(state, slot, *at);
@@ -225,6 +231,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
         }),
         Event::Released { seq, at, until, error, uncounted } => on(state, *seq, |state, slot| {
             count(state, slot, Count::Released, *at);
+            take_up(state, slot);
             let job = &mut state.jobs[slot];
             // A lapsed delivery's attempt was counted by its receive, like any other's.
             job.attempts = job.attempts.saturating_sub(1);
@@ -276,10 +283,13 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             state.stand(slot);
         }),
-        Event::Replayed { seq, at, task, payload, ignore_key, due_at } => on(state, *seq, |state, slot| {
-            count(state, slot, Count::Replayed, *at);
-            replayed(state, position, slot, *due_at, *task, *payload, *ignore_key);
-        }),
+        Event::Replayed { seq, at, task, payload, ignore_key, due_at } => {
+            state.line_at = state.line_at.max(*due_at);
+            on(state, *seq, |state, slot| {
+                count(state, slot, Count::Replayed, *at);
+                replayed(state, position, slot, *due_at, *task, *payload, *ignore_key);
+            });
+        }
         _ => panic!("not an event of a job: {event:?}"),
     }
 }
@@ -304,6 +314,7 @@ fn globals_set(state: &mut State, position: u64, globals: &Globals) {
     state.last_queue = state.last_queue.max(globals.queue);
     state.last_number = state.last_number.max(globals.number);
     state.fence = state.fence.max(globals.fence);
+    state.line_at = state.line_at.max(globals.line_at);
     state.skew_ms = globals.skew_ms;
     if state.defaults != globals.defaults {
         state.defaults = globals.defaults.clone();
@@ -339,10 +350,6 @@ fn started(state: &mut State, at: u64) {
         state.tasks.values_mut().filter(|task| matches!(task.record.kind, TaskKind::Purge | TaskKind::DeleteQueue))
     {
         task.record.cursor = Default::default();
-    }
-    let unused = state.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed()).map(|(slot, _)| slot);
-    for key in unused.collect::<alloc::vec::Vec<_>>() {
-        state.tidy_key(key);
     }
     // The last dead job of a note may have gone before what is left of the log; one that comes takes it back.
     let stale = state.notes.iter().filter(|(_, note)| {
@@ -471,6 +478,9 @@ fn queue_deleted(state: &mut State, number: u32) {
 
 fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
     ensure_queue(state, record.queue);
+    if record.at_once {
+        state.line_at = state.line_at.max(record.due_at);
+    }
     let at = record.id.enqueued_at();
     let slot = state.tie_job(position, record.clone());
     // The job before it is unfinished, even where a trimmed log has not shown it yet; its end releases this one.
@@ -633,6 +643,7 @@ fn forget_attempt(state: &mut State, slot: Slot) {
 }
 
 fn extended(state: &mut State, slot: Slot, ends_elapsed_at: u64, progress: Option<crate::reply::Place>) {
+    take_up(state, slot);
     let at = state.wall(ends_elapsed_at);
     count(state, slot, Count::Extended, at);
     forget_attempt(state, slot);
@@ -666,6 +677,14 @@ fn set_lease_state(job: &mut crate::state::Job, to: LeaseState) {
     }
 }
 
+/// A settle of a delivery whose end fell into down time: the attempt that was given back is used after all.
+fn take_up(state: &mut State, slot: Slot) {
+    let job = &mut state.jobs[slot];
+    if job.was_interrupted() {
+        job.attempts = job.attempts.saturating_add(1);
+    }
+}
+
 /// Back to waiting: in the old place, or delayed.
 fn wait_again(
     state: &mut State,
@@ -692,6 +711,7 @@ fn wait_again(
 }
 
 fn completed(state: &mut State, slot: Slot, at: u64, result: Option<crate::reply::Place>, keep_until: Option<u64>) {
+    take_up(state, slot);
     count(state, slot, Count::Completed, at);
     end_attempt(state, slot, at);
     finish(state, slot, JobState::Completed, at, keep_until, |job| {
@@ -743,6 +763,7 @@ fn died(
     lease: LeaseState,
     blocks_group: bool,
 ) {
+    take_up(state, slot);
     // A late failure of a delivery whose timeout killed the job only adds what the worker says.
     if state.jobs[slot].state != JobState::Dead {
         count(state, slot, Count::Dead, at);

@@ -310,6 +310,9 @@ pub struct Globals {
     /// Options of `[defaults]`.
     #[n(6)]
     pub defaults: QueueOptions,
+    /// The last place in line that was given to a job without delay.
+    #[n(7)]
+    pub line_at: u64,
 }
 
 /// The end of a backoff or snooze.
@@ -733,6 +736,9 @@ pub enum Event {
     KeyEnded {
         #[n(0)]
         key: Hash,
+        /// Finished jobs still show the result.
+        #[n(1)]
+        kept: bool,
     },
     /// Copy of a deduplication window.
     #[n(22)]

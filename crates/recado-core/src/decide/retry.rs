@@ -62,7 +62,7 @@ pub(crate) fn entry(job: &Job, at: u64, failure: &Failure) -> ErrorEntry {
         None => &failure.kind,
     };
     ErrorEntry {
-        attempt: u32::from(job.attempts),
+        attempt: u32::from(job.attempts) + u32::from(job.was_interrupted()),
         at,
         kind: kind.into(),
         message: cut(&failure.message, ERROR_MESSAGE_BYTES_MAX).into(),
@@ -134,7 +134,7 @@ impl State {
         }
         let own = job.overrides().and_then(|own| own.backoff.as_ref());
         let backoff = own.unwrap_or(&queue.settings.backoff);
-        let wait_ms = failure.retry_after_ms.unwrap_or_else(|| wait_ms(backoff, u32::from(job.attempts), entropy));
+        let wait_ms = failure.retry_after_ms.unwrap_or_else(|| wait_ms(backoff, error.attempt, entropy));
         let due = self.due_after(at, wait_ms);
         draft.push(Event::Failed { seq, at, due, error: span, lapsed });
     }
@@ -146,7 +146,9 @@ impl State {
 
     /// No attempt or no hand-out is left.
     pub(super) fn is_spent(&self, job: &Job) -> bool {
-        u32::from(job.attempts) >= self.max_attempts(job) || self.is_delivered_out(job)
+        // A late failure after an interruption uses the attempt that was given back.
+        let attempts = u32::from(job.attempts) + u32::from(job.was_interrupted());
+        attempts >= self.max_attempts(job) || self.is_delivered_out(job)
     }
 
     /// No hand-out is left.

@@ -34,6 +34,7 @@ impl State {
             fence: self.fence,
             skew_ms: self.skew_ms,
             defaults: self.defaults.clone(),
+            line_at: self.line_at,
         }
     }
 }

@@ -99,6 +99,11 @@ impl Job {
         self.extra.as_ref()?.lease.as_ref()
     }
 
+    /// Its last delivery lapsed while the server was down, and its attempt was given back.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.interrupted && lease.state == crate::event::LeaseState::Lapsed)
+    }
+
     pub(crate) fn overrides(&self) -> Option<&Overrides> {
         self.extra.as_ref()?.overrides.as_deref()
     }

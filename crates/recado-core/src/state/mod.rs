@@ -48,7 +48,7 @@ pub struct State {
     /// The job of the newest receive.
     pub(crate) last_received: Option<Slot>,
     pub(crate) started_at: u64,
-    /// The last place in line that a ready job took; what is enqueued without delay goes behind it.
+    /// The last place in line that was given to a job without delay; the next one goes behind it.
     pub(crate) line_at: u64,
     pub(crate) defaults: QueueOptions,
     pub(crate) globals_link: Link,
@@ -77,6 +77,8 @@ pub struct State {
     pub(crate) timers: Timers,
     /// Completed keys with ready jobs that must be skipped.
     pub(crate) to_skip: BTreeSet<Slot>,
+    /// Ended keys whose last job went before what is left of the log, or is still to be shown by it.
+    pub(crate) unused_keys: BTreeSet<Slot>,
     /// Notes whose group may have no dead job left.
     pub(crate) stale_notes: BTreeSet<Slot>,
     /// In-flight jobs whose cancel was asked for, by their worker.
@@ -127,6 +129,7 @@ impl State {
             followers: BTreeMap::new(),
             timers: Timers::default(),
             to_skip: BTreeSet::new(),
+            unused_keys: BTreeSet::new(),
             stale_notes: BTreeSet::new(),
             cancel_marks: BTreeSet::new(),
             wakes: Vec::new(),

@@ -102,7 +102,6 @@ impl State {
         let job = &self.jobs[slot];
         let (number, group, lane, due_at) = (job.queue, job.group, job.lane, job.due_at);
         let spot = Spot::new(group, due_at, job.id.seq());
-        self.line_at = self.line_at.max(due_at);
         let queue = self.queue_mut(number);
         queue.held_by_key += u64::from(held);
         // Only a group that orders its jobs waits for a head that is held.

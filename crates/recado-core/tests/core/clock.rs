@@ -84,7 +84,7 @@ fn a_late_settle_after_down_time_counts() {
         t=3611s job a                        -> ready 0/1 errors=interrupted
         ack a                                -> ok
         fail b kind=boom                     -> ok
-        job b                                -> delayed 0/1 until=3621s errors=interrupted,boom
+        job b                                -> delayed 1/1 until=3621s errors=interrupted,boom
         "#,
     );
 }
