@@ -178,6 +178,39 @@ fn parts_without_the_last_one_count_for_nothing() {
     assert_eq!(World::on(&world.kill()).batches(), [numbered(0, 40_000), numbered(2, 5)]);
 }
 
+/// Our own recovery cuts such parts; a log that was written by another one may have them.
+#[test]
+fn a_fence_voids_the_parts_before_it() {
+    let mut world = World::new();
+    world.put(numbered(0, 40_000));
+    let second = world.put(numbered(1, 60_000));
+    let epoch = world.recovery.epoch;
+    let sim = world.kill();
+    let (first_file, at) = file_of(Position(SEGMENT_HEADER as u64));
+    let mut fence = sim.contents(&first_file)[at..at + RECORD_HEADER].to_vec();
+    let position = (second.0 / SEGMENT + 1) * SEGMENT + SEGMENT_HEADER as u64;
+    fence[8..16].copy_from_slice(&position.to_le_bytes());
+    fence[16..24].copy_from_slice(&epoch.to_le_bytes());
+    fence[24..32].copy_from_slice(&(epoch + (1 << 32)).to_le_bytes());
+    fence[32..40].copy_from_slice(&position.to_le_bytes());
+    let crc = crc32c::crc32c(&fence[..68]);
+    fence[68..].copy_from_slice(&crc.to_le_bytes());
+    let (file, _) = file_of(Position(position));
+    let mut bytes = sim.contents(&file);
+    bytes[SEGMENT_HEADER..].fill(0);
+    bytes[SEGMENT_HEADER..][..RECORD_HEADER].copy_from_slice(&fence);
+    sim.put(&file, bytes);
+
+    let mut world = World::on(&sim);
+    assert_eq!((world.recovery.batches, world.recovery.cut.clone()), (1, None));
+    assert_eq!(world.batches(), [numbered(0, 40_000)]);
+    let voided = world.log.reader().get(place(second, 0, 40_000));
+    assert!(matches!(voided, Err(Error::NoSuchPlace { .. })), "{voided:?}");
+    world.put(numbered(2, 9_000));
+    let world = World::on(&world.close());
+    assert_eq!(world.batches(), [numbered(0, 40_000), numbered(2, 9_000)]);
+}
+
 #[test]
 fn payloads_that_look_like_records_are_not() {
     // The payload repeats whole records of the log, also at the places where they claim to stand.
@@ -191,7 +224,7 @@ fn payloads_that_look_like_records_are_not() {
         let claimed = world.log.next().0 + (RECORD_HEADER * (index + 1)) as u64;
         if chunk.len() == RECORD_HEADER {
             chunk[8..16].copy_from_slice(&claimed.to_le_bytes());
-            let crc = crc32c(&chunk[..68]);
+            let crc = crc32c::crc32c(&chunk[..68]);
             chunk[68..].copy_from_slice(&crc.to_le_bytes());
         }
     }
@@ -200,11 +233,4 @@ fn payloads_that_look_like_records_are_not() {
     let expected = [numbered(0, 200), batch(&[], &forged), numbered(2, 10)];
     assert_eq!(world.batches(), expected);
     assert_eq!(World::on(&world.kill()).batches(), expected);
-}
-
-/// CRC32C, bit by bit.
-fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 })
-    })
 }

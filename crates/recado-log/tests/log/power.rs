@@ -1,9 +1,9 @@
 //! Power loss and the death of the process, over many seeds: what was committed is there, what was
 //! written survives a kill, in order, without gaps.
 
-use recado_log::{Batch, Log, Options, Position, Urgency};
+use recado_log::{Batch, Log, Options, Position, Step, Urgency};
 
-use recado_log::sim::SimDisk;
+use recado_log::sim::{Fault, SimDisk};
 
 use crate::world::*;
 
@@ -136,5 +136,31 @@ fn what_a_recovery_found_in_the_page_cache_is_durable_when_it_answers() {
         assert!(world.recovery.rewritten_bytes >= 5 * 2_000);
         let world = World::on(&world.lose_power());
         assert_eq!(world.batches(), sent, "seed {seed}");
+    }
+}
+
+/// A segment was prepared, but the process died before its name was durable. The next process uses it.
+#[test]
+fn a_name_that_a_recovery_found_in_the_page_cache_is_durable_when_it_answers() {
+    for seed in seeds(20) {
+        let mut world = World::on(&SimDisk::new(seed));
+        while world.log.next().0 < SEGMENT {
+            world.submit(numbered(0, 20_000));
+            while world.engine.commit(world.now) == Step::Worked {}
+        }
+        // One segment is missing ahead: create, fill, sync, header, sync, name, and then the sync of names.
+        world.sim.fail_at(world.sim.operations() + 6, Fault::Crash);
+        while world.engine.prepare(world.now) == Step::Worked {}
+        assert_eq!(segment_files(&world.sim).len(), 5, "it has its name");
+        let sim = world.kill();
+        sim.set_capacity(Some(sim.used_bytes()));
+        let mut world = World::on(&sim);
+        let mut sent = world.entries().len();
+        while world.room()[2] >= 20_008 {
+            world.put(numbered(0, 20_000));
+            sent += 1;
+        }
+        assert!(world.log.committed().unwrap() > Position(4 * SEGMENT), "the new segment is in use");
+        assert_eq!(World::on(&world.lose_power()).entries().len(), sent, "seed {seed}");
     }
 }
