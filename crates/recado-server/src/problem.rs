@@ -51,6 +51,8 @@ codes! {
         "Names of queues, types and workers have 1 to 120 characters out of letters, digits and _ . : - and do not begin with `recado.`.";
     MalformedJson 400 "malformed-json" "The body is not JSON"
         "`line` and `column` say where reading stopped. JSON is UTF-8, without comments or trailing commas.";
+    Forbidden 403 "forbidden" "This is not allowed from here"
+        "Without keys, what writes files is allowed only to programs on the server's own machine, over loopback.";
     ForeignOrigin 403 "foreign-origin" "The request comes from another web page"
         "A browser sent it for a page of another origin, or under a host name that is not this server's. Programs send no Origin. If this server is reached through another name, start it with --public-url.";
     NotFound 404 "not-found" "There is no such thing"

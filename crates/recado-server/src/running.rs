@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::http::{self, App, Shared};
-use crate::limits::{BATCH_BYTES_MAX, PAGE_MAX};
+use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
 use crate::rejected::Rejected;
 use crate::{serve, time};
@@ -99,6 +99,33 @@ pub struct Running {
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: Config) -> Result<Running, StartError> {
+    allow_open_files();
+    start_for(config, CONNECTIONS_MAX).await
+}
+
+/// Files a server needs beside its connections: the log, readers, a backup.
+const OTHER_FILES: u64 = 512;
+
+/// Raises the soft limit of open files, which is 1024 on many systems, as far as the system lets us.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let needed = CONNECTIONS_MAX as u64 + OTHER_FILES;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let raised = maximum.map_or(needed, |maximum| maximum.min(needed));
+    let outcome = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
+    if outcome.is_err() || raised < needed {
+        tracing::warn!(
+            needed,
+            allowed = raised,
+            "few open files are allowed: fewer connections can be taken (ulimit -n)"
+        );
+    }
+}
+
+async fn start_for(config: Config, connections_max: usize) -> Result<Running, StartError> {
     if !config.listen.ip().to_canonical().is_loopback() && !config.insecure_no_auth {
         return Err(StartError::Exposed(config.listen));
     }
@@ -128,7 +155,7 @@ pub async fn start(config: Config) -> Result<Running, StartError> {
         started_at: time::now(),
         stopping: stopping.clone(),
     });
-    let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping));
+    let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));
     Ok(Running { address, shard, service, stop, serving })
 }
 
@@ -243,5 +270,55 @@ impl Running {
             tracing::error!(%error, "the server broke off");
         }
         end(self.service).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    fn ask(stream: &mut TcpStream) -> String {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut answer = [0; 1_024];
+        let read = stream.read(&mut answer).unwrap();
+        String::from_utf8(answer[..read].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_connection_too_many_is_told_so_and_the_others_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            data_dir: dir.path().to_path_buf(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            durability: Durability::Os,
+            payload_cache_bytes: 1 << 20,
+            memory_bytes: 64 << 20,
+            public_url: None,
+            insecure_no_auth: false,
+            auto_create_queues: true,
+            defaults: QueueOptions::default(),
+            queues: BTreeMap::new(),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let running = runtime.block_on(start_for(config, 3)).unwrap();
+        let connect = || TcpStream::connect(running.local_addr()).unwrap();
+        let mut open: Vec<_> = (0..3).map(|_| connect()).collect();
+        open.iter_mut()
+            .for_each(|stream| assert!(ask(stream).starts_with("HTTP/1.1 200"), "the first three are served"));
+        let mut surplus = connect();
+        let mut told = String::new();
+        surplus.read_to_string(&mut told).unwrap();
+        assert!(told.starts_with("HTTP/1.1 503") && told.contains("retry-after: 1"), "{told}");
+        assert!(told.contains("\"code\":\"overloaded\""), "{told}");
+        open.iter_mut().for_each(|stream| assert!(ask(stream).starts_with("HTTP/1.1 200"), "the others go on"));
+        drop(open.pop());
+        let give_up = Instant::now() + std::time::Duration::from_secs(20);
+        while !ask(&mut connect()).starts_with("HTTP/1.1 200") {
+            assert!(Instant::now() < give_up, "a place that became free is not given");
+        }
+        drop(open);
+        runtime.block_on(running.stop()).unwrap();
     }
 }

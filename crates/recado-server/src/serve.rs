@@ -21,18 +21,26 @@ use tower::ServiceExt;
 
 use crate::connection::{Outbox, Wire, whole_answer};
 use crate::http::App;
-use crate::limits::{
-    CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX,
-};
+use crate::limits::{HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX};
 use crate::origin;
 use crate::problem::{Code, Problem};
+
+/// The request came from this machine.
+#[derive(Clone, Copy)]
+pub(crate) struct OverLoopback(pub(crate) bool);
 
 /// A pause after a failed accept (no file descriptor left, for example), so that it is not a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts until `stop`, then waits for what is in flight.
-pub(crate) async fn serve(listener: TcpListener, router: Router, app: App, stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    app: App,
+    stop: watch::Receiver<bool>,
+    connections_max: usize,
+) {
+    let places = Arc::new(Semaphore::new(connections_max));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let mut connections = JoinSet::new();
     let mut stopping = stop.clone();
@@ -56,7 +64,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, app: App, stop:
             Ok(place) => drop(connections.spawn(connection(stream, router.clone(), app.clone(), stop.clone(), place))),
             Err(_) => {
                 if let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() {
-                    tokio::spawn(refuse(stream, refusal));
+                    tokio::spawn(refuse(stream, connections_max, refusal));
                 }
             }
         }
@@ -126,6 +134,7 @@ fn answer(
         _ => origin::check(&parts, over_loopback, app.public.as_ref()),
     };
     parts.extensions.insert(outbox);
+    parts.extensions.insert(OverLoopback(over_loopback));
     async move {
         match checked {
             Ok(()) => match router.oneshot(Request::from_parts(parts, Body::new(body))).await {
@@ -146,8 +155,8 @@ fn head_bytes(parts: &axum::http::request::Parts) -> usize {
 }
 
 /// Tells a surplus connection that it is one.
-async fn refuse(mut stream: TcpStream, _refusal: OwnedSemaphorePermit) {
-    let problem = Problem::new(Code::Overloaded, format!("{CONNECTIONS_MAX} connections are open; come back later"));
+async fn refuse(mut stream: TcpStream, connections_max: usize, _refusal: OwnedSemaphorePermit) {
+    let problem = Problem::new(Code::Overloaded, format!("{connections_max} connections are open; come back later"));
     let told = async {
         stream.write_all(&whole_answer(&problem)).await?;
         stream.shutdown().await?;

@@ -1,5 +1,8 @@
 //! The HTTP surface through a real server on a real port, spoken to in raw HTTP/1.1.
 
+// What a test expects and does not find is its failure.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 #[path = "http/bodies.rs"]
 mod bodies;
 #[path = "http/client.rs"]

@@ -109,3 +109,47 @@ async fn refuse(mut body: Body, limit: usize, actual: Option<u64>) -> Problem {
     );
     Problem::new(Code::RequestTooLarge, detail).sized(limit as u64, actual)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    /// A body that begins and never goes on.
+    struct Stalled(Option<Bytes>);
+
+    impl http_body::Body for Stalled {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+            match self.0.take() {
+                Some(bytes) => Poll::Ready(Some(Ok(http_body::Frame::data(bytes)))),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_coming_is_given_up_after_30_s() {
+        let begun = tokio::time::Instant::now();
+        let body = Body::new(Stalled(Some(Bytes::from_static(b"{"))));
+        let problem = read(body, 10).await.expect_err("it never ends");
+        assert_eq!((problem.status(), problem.code()), (408, "request-timeout"));
+        assert_eq!(begun.elapsed().as_secs(), BODY_TIME_MAX.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_over_its_limit_is_waited_for_only_a_moment() {
+        let begun = tokio::time::Instant::now();
+        let body = Body::new(Stalled(Some(Bytes::from_static(b"12345678901"))));
+        let problem = read(body, 10).await.expect_err("it is too large");
+        assert_eq!((problem.status(), problem.code()), (413, "request-too-large"));
+        assert!(begun.elapsed() <= REFUSED_BODY_TIME_MAX + Duration::from_millis(10));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
@@ -14,6 +15,7 @@ use super::{App, Id, answer, body, unexpected};
 use crate::openapi::Everywhere;
 use crate::problem::{Code, Problem};
 use crate::query::Params;
+use crate::serve::OverLoopback;
 use crate::{duration, json, metrics, time};
 
 /// A page of the audit trail.
@@ -138,8 +140,15 @@ pub(crate) async fn info(State(app): State<App>, request: Request) -> Result<Res
     request_body(content = BackupBody, content_type = "application/json"),
     responses((status = 200, description = "the copy is complete", body = BackedUpBody), Everywhere),
 )]
-pub(crate) async fn backup(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn backup(
+    State(app): State<App>,
+    Extension(OverLoopback(over_loopback)): Extension<OverLoopback>,
+    request: Request,
+) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
+    if !over_loopback {
+        return Err(Problem::new(Code::Forbidden, "a backup can be asked for over loopback only"));
+    }
     let body = body::json(request).await?;
     let asked: BackupBody = json::parse(&body)?;
     if !asked.to.is_absolute() {

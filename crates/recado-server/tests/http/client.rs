@@ -10,22 +10,22 @@ use serde_json::Value;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// One connection.
-pub struct Conn {
-    pub stream: TcpStream,
+pub(crate) struct Conn {
+    pub(crate) stream: TcpStream,
     /// Read and not yet taken.
     buffer: Vec<u8>,
 }
 
 /// One answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Conn {
-    pub fn open(address: SocketAddr) -> Self {
+    pub(crate) fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(ANSWER_TIME_MAX)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -33,13 +33,13 @@ impl Conn {
     }
 
     /// A request with a JSON body, or none.
-    pub fn json(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn json(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let content_type = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
         self.request(method, path, content_type, body.as_bytes())
     }
 
     /// A request with these header lines, each ended by CRLF.
-    pub fn request(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
         let host = if headers.to_ascii_lowercase().contains("host:") { "" } else { "host: localhost\r\n" };
         let length = if body.is_empty() && method == "GET" {
             String::new()
@@ -53,19 +53,19 @@ impl Conn {
     }
 
     /// Bytes as they are. A server that has refused may have closed: the answer tells.
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// One chunk of a chunked body.
-    pub fn send_chunk(&mut self, bytes: &[u8]) {
+    pub(crate) fn send_chunk(&mut self, bytes: &[u8]) {
         self.send(format!("{:x}\r\n", bytes.len()).as_bytes());
         self.send(bytes);
         self.send(b"\r\n");
     }
 
     /// Reads one answer.
-    pub fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = self.head_only();
         if let Some(length) = answer.header("content-length") {
             let length = length.parse().unwrap();
@@ -82,7 +82,7 @@ impl Conn {
     }
 
     /// Reads the head of an answer.
-    pub fn head_only(&mut self) -> Answer {
+    pub(crate) fn head_only(&mut self) -> Answer {
         let end = loop {
             if let Some(at) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
@@ -99,7 +99,7 @@ impl Conn {
     }
 
     /// Reads one chunk of a chunked answer; none at its end.
-    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let line_end = loop {
             if let Some(at) = self.buffer.windows(2).position(|two| two == b"\r\n") {
                 break at;
@@ -116,7 +116,7 @@ impl Conn {
     }
 
     /// True when the server has closed the connection and sent nothing more.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && !self.fill()
     }
 
@@ -135,26 +135,26 @@ impl Conn {
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<String> {
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         let mut values =
             lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned());
         values.next()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
     /// The body, after the status is as expected.
-    pub fn expect(&self, status: u16) -> Value {
+    pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}{}", self.head, self.text());
         assert_eq!(self.header("content-type").as_deref(), Some("application/json"), "{}", self.head);
         serde_json::from_slice(&self.body).unwrap()
     }
 
     /// The problem, after status, code and all that every problem has are as expected.
-    pub fn problem(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}{}", self.head, self.text());
         assert_eq!(self.header("content-type").as_deref(), Some("application/problem+json"), "{}", self.head);
         let problem: Value = serde_json::from_slice(&self.body).unwrap();

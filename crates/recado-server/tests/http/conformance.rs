@@ -7,15 +7,15 @@ use crate::server::Server;
 
 /// A job in a worker's hands.
 #[derive(Clone, Debug)]
-pub struct Delivery {
-    pub id: String,
-    pub receipt: String,
-    pub attempts: u64,
-    pub payload: Value,
+pub(crate) struct Delivery {
+    pub(crate) id: String,
+    pub(crate) receipt: String,
+    pub(crate) attempts: u64,
+    pub(crate) payload: Value,
 }
 
 /// What the suite needs of a client. Refusals are codes; a stale receipt's is `stale-receipt: reason`.
-pub trait Client {
+pub(crate) trait Client {
     fn configure(&mut self, queue: &str, options: Value);
     fn enqueue(&mut self, queue: &str, job: Value) -> Result<String, String>;
     fn receive(&mut self, queue: &str, wait: &str) -> Option<Delivery>;
@@ -32,7 +32,7 @@ pub trait Client {
 type Case = (&'static str, fn(&mut dyn Client, &str));
 
 /// Runs every case, each on a queue of its own.
-pub fn all(client: &mut dyn Client) {
+pub(crate) fn all(client: &mut dyn Client) {
     let cases: &[Case] = &[
         ("acked", acked),
         ("hidden", hidden_while_in_flight),

@@ -16,15 +16,15 @@ use crate::client::{Answer, Conn};
 
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-pub struct Server {
-    pub runtime: Runtime,
+pub(crate) struct Server {
+    pub(crate) runtime: Runtime,
     running: Option<Running>,
-    pub dir: TempDir,
-    pub address: SocketAddr,
+    pub(crate) dir: TempDir,
+    pub(crate) address: SocketAddr,
 }
 
 /// The configuration of most tests.
-pub fn config(dir: &Path) -> Config {
+pub(crate) fn config(dir: &Path) -> Config {
     Config {
         data_dir: dir.to_path_buf(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -40,20 +40,20 @@ pub fn config(dir: &Path) -> Config {
     }
 }
 
-pub fn start(config: Config) -> Result<(Runtime, Running), StartError> {
+pub(crate) fn start(config: Config) -> Result<(Runtime, Running), StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let running = runtime.block_on(recado_server::start(config))?;
     Ok((runtime, running))
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(|_| {})
     }
 
     /// A log keeps the size of segment it was made with: made small here, as a server zero-fills several
     /// at its start.
-    pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = FileOptions {
             segment_bytes: SEGMENT_BYTES,
@@ -66,63 +66,63 @@ impl Server {
     }
 
     /// With a log as the product makes it, for the largest batches.
-    pub fn start_full_size() -> Self {
+    pub(crate) fn start_full_size() -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), |_| {})
     }
 
-    pub fn start_in(dir: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn start_in(dir: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = config(dir.path());
         change(&mut config);
         let (runtime, running) = start(config).unwrap_or_else(|error| panic!("{error}"));
         Self { address: running.local_addr(), runtime, running: Some(running), dir }
     }
 
-    pub fn connect(&self) -> Conn {
+    pub(crate) fn connect(&self) -> Conn {
         Conn::open(self.address)
     }
 
     /// One request on a connection of its own.
-    pub fn json(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn json(&self, method: &str, path: &str, body: &str) -> Answer {
         self.connect().json(method, path, body)
     }
 
     /// Enqueues and answers with the ids.
-    pub fn enqueue(&self, queue: &str, jobs: &str) -> Vec<String> {
+    pub(crate) fn enqueue(&self, queue: &str, jobs: &str) -> Vec<String> {
         let answer = self.json("POST", &format!("/v1/queues/{queue}/jobs"), jobs).expect(201);
         let jobs = answer["jobs"].as_array().unwrap();
         jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Receives up to `max` jobs, at once.
-    pub fn receive(&self, queue: &str, max: usize) -> Vec<Value> {
+    pub(crate) fn receive(&self, queue: &str, max: usize) -> Vec<Value> {
         let answer =
             self.json("POST", &format!("/v1/queues/{queue}/receive"), &format!("{{\"max\":{max}}}")).expect(200);
         answer["jobs"].as_array().unwrap().clone()
     }
 
-    pub fn settle(&self, job: &Value, outcome: &str) -> Value {
+    pub(crate) fn settle(&self, job: &Value, outcome: &str) -> Value {
         let body = format!("{{\"id\":{},\"receipt\":{},{outcome}}}", job["id"], job["receipt"]);
         let answer = self.json("POST", "/v1/settle", &body).expect(200);
         answer["settled"][0].clone()
     }
 
-    pub fn job(&self, id: &str) -> Value {
+    pub(crate) fn job(&self, id: &str) -> Value {
         self.json("GET", &format!("/v1/jobs/{id}"), "").expect(200)
     }
 
-    pub fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
+    pub(crate) fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
         let running = self.running.as_ref().unwrap();
         self.runtime.block_on(running.reload(QueueOptions::default(), queues))
     }
 
     /// Begins the stop, and gives back what waits for its end.
-    pub fn begin_stop(&mut self) -> tokio::task::JoinHandle<Result<(), String>> {
+    pub(crate) fn begin_stop(&mut self) -> tokio::task::JoinHandle<Result<(), String>> {
         let running = self.running.take().unwrap();
         self.runtime.spawn(async move { running.stop().await.map_err(|error| error.to_string()) })
     }
 
     /// Stops, and starts again on the same data.
-    pub fn restart(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn restart(mut self, change: impl FnOnce(&mut Config)) -> Self {
         let stopped = self.begin_stop();
         self.runtime.block_on(stopped).unwrap().unwrap();
         let Self { dir, runtime, .. } = self;
@@ -132,7 +132,7 @@ impl Server {
 }
 
 /// Asks until it is so.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !is_so() {
         assert!(std::time::Instant::now() < give_up, "it never came: {what}");
