@@ -28,6 +28,10 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         draft.push(Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: Box::default() });
         return true;
     }
+    if let Some(slot) = state.unused_keys.first() {
+        draft.push(Event::KeyEnded { key: state.keys[*slot].hash, kept: false });
+        return true;
+    }
     let Some(timer) = state.first_due(at) else { return false };
     match timer {
         // State::advance makes delayed jobs ready.
@@ -47,7 +51,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Key(slot) => {
             let key = &state.keys[slot];
             draft.push(if key.carriers == 0 {
-                Event::KeyEnded { key: key.hash }
+                Event::KeyEnded { key: key.hash, kept: key.jobs > 0 }
             } else {
                 Event::KeyKept { key: key.hash, until: at.saturating_add(KEY_KEPT_MS) }
             });

@@ -63,7 +63,7 @@ struct Batch<'a> {
     number: u32,
     moment: Moment,
     next_seq: u64,
-    /// Deduplication keys taken by this batch.
+    /// Deduplication keys taken or changed by this batch.
     taken: BTreeMap<u128, Taken>,
     new_lanes: BTreeMap<u128, ()>,
     new_keys: BTreeMap<u128, ()>,
@@ -241,7 +241,7 @@ impl Batch<'_> {
                 return Err(Rejection::DuplicateConflict { index, id });
             }
             if dedup.on_duplicate == OnDuplicate::Replace {
-                // The job was made by this very batch: the later entry changes it like any waiting job.
+                // The job was made or changed by this very batch: the later entry changes it like any waiting job.
                 let due_at = self.due_at(job);
                 let span = draft.put(&job.payload);
                 draft.push(Event::Patched {
@@ -280,6 +280,9 @@ impl Batch<'_> {
                     payload: Some(span),
                     payload_hash: Some(payload),
                 });
+                // Later entries of this batch meet the job as it will be.
+                let state = if holder_state == JobState::Blocked { holder_state } else { self.first_state(due_at) };
+                self.taken.insert(record.hash.0, Taken { id, payload, priority, state });
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
                 let new = self.put_in(job, Some(record), Some(id.seq()), draft)?;
@@ -370,7 +373,7 @@ impl Batch<'_> {
     fn end_if_over(&self, hash: Hash, draft: &mut Draft) {
         let Some(key) = self.state.keys.get_by(hash.0) else { return };
         let is_over = key.saved.as_ref().is_some_and(|saved| !saved.ended && saved.until <= self.moment.at);
-        let event = Event::KeyEnded { key: hash };
+        let event = Event::KeyEnded { key: hash, kept: key.jobs > 0 };
         if is_over && key.carriers == 0 && !draft.events.contains(&event) {
             draft.push(event);
         }

@@ -25,7 +25,7 @@ use crate::state::{Queue, State};
 
 pub(crate) use cancel::ids_of;
 pub use enqueue::{SavedAnswer, decode_saved};
-pub(crate) use receive::{ATTEMPT_KEPT_MS, choose, renew, repeated};
+pub(crate) use receive::{choose, renew, repeated};
 pub use tasks::TaskStep;
 
 /// Decides one step of a command: [`Command::Receive`] picks one job, [`Command::Tick`] does one thing

@@ -15,7 +15,7 @@ use crate::state::presence::accepts;
 use crate::state::{NONE, Queue, Slot, Spot, State, domain};
 
 /// How long a receive with the same `attemptId` gets the same answer.
-pub(crate) const ATTEMPT_KEPT_MS: u64 = 300_000;
+const ATTEMPT_KEPT_MS: u64 = 300_000;
 
 /// Creates unknown queues, and picks one job; the answer names none: the caller reads the delivery after
 /// the facts are applied.

@@ -232,6 +232,8 @@ impl State {
             }
         }
         assert_eq!(self.to_skip, to_skip, "keys with jobs to skip");
+        let unused = self.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed());
+        assert_eq!(self.unused_keys, unused.map(|(slot, _)| slot).collect(), "keys that nothing needs");
         for (slot, business) in self.businesses.iter() {
             let jobs = self.jobs_of_business(slot).count();
             assert!(jobs > 0 && jobs == business.jobs as usize, "jobs of business object {slot}");

@@ -83,11 +83,14 @@ impl State {
     fn digest_keys(&self, out: &mut String) {
         for slot in in_order(&self.keys) {
             let key = &self.keys[slot];
-            // Such a one waits for the copy of a job that is gone by now; the next start forgets it.
-            if key.jobs == 0 && !key.has_completed() {
+            if self.unused_keys.contains(&slot) {
+                // It goes with the next tick.
                 continue;
             }
-            let saved = key.saved.as_ref().map(|saved| (saved.until, saved.result, saved.ended));
+            // A result that has ended and that no job shows is as good as none.
+            let is_shown = self.jobs_of_key(slot).any(|job| self.jobs[job].has(flag::SKIPPED));
+            let saved = key.saved.as_ref().filter(|saved| !saved.ended || is_shown);
+            let saved = saved.map(|saved| (saved.until, saved.result, saved.ended));
             line(out, format_args!("key {:?} queue {} carriers {} {saved:?}", key.hash, key.queue, key.carriers));
         }
         for slot in in_order(&self.dedups) {

@@ -220,6 +220,7 @@ impl State {
         let key = &mut self.keys[slot];
         key.jobs += 1;
         key.carriers += 1;
+        self.unused_keys.remove(&slot);
         self.jobs[job].key = slot;
         self.key_jobs.insert((slot, self.jobs[job].id.seq()), job);
     }
@@ -259,6 +260,7 @@ impl State {
             }
             let key = self.keys.remove(slot);
             self.to_skip.remove(&slot);
+            self.unused_keys.remove(&slot);
             self.queue_mut(key.queue).keys -= 1;
         }
     }
@@ -282,6 +284,7 @@ impl State {
         self.live_bytes += ITEM_BYTES + result.map_or(0, |place| u64::from(place.length));
         self.keys[slot].saved =
             Some(Box::new(crate::state::Saved { link: Link::default(), until, look_at: until, result, ended: false }));
+        self.unused_keys.remove(&slot);
         self.timers.set(false, until, Timer::Key(slot));
         self.link_item(ItemKind::Saved, slot, position);
     }
@@ -297,6 +300,9 @@ impl State {
         let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
         saved.ended = true;
         let look_at = saved.look_at;
+        if self.keys[slot].jobs == 0 {
+            self.unused_keys.insert(slot);
+        }
         self.timers.clear(false, look_at, Timer::Key(slot));
         self.to_skip.remove(&slot);
     }

@@ -54,7 +54,7 @@ impl State {
     /// The instant at which [`crate::Command::Tick`] has something to do.
     #[must_use]
     pub fn next_due(&self, now: u64) -> Option<u64> {
-        if !self.to_skip.is_empty() || !self.stale_notes.is_empty() {
+        if !self.to_skip.is_empty() || !self.stale_notes.is_empty() || !self.unused_keys.is_empty() {
             return Some(now);
         }
         let wall = self.timers.wall.first().map(|(at, _)| *at);
