@@ -545,20 +545,12 @@ fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         set_copied_extra(&mut state.jobs[slot], position, copy);
         return;
     }
-    let key = state.slot_of_seq(copy.record.id.seq()).map_or(NONE, |slot| state.jobs[slot].key);
-    if key != NONE {
-        // A result that only this job shows must not go with it.
-        state.keys[key].jobs += 1;
-    }
     on(state, copy.record.id.seq(), |state, slot| {
         state.unstand(slot);
         state.release_group(slot);
         state.untie_job(slot);
     });
     let slot = state.tie_job(position, copy.record.clone());
-    if key != NONE {
-        state.keys[key].jobs -= 1;
-    }
     let was_carrier = state.jobs[slot].carries_key() && copy.state.is_final();
     if was_carrier {
         let key = state.jobs[slot].key;

@@ -3,6 +3,14 @@
 // The lint knows test functions, not what they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+#[path = "core/model.rs"]
+mod model;
+#[path = "core/ops.rs"]
+mod ops;
+#[path = "core/pair.rs"]
+mod pair;
+#[path = "core/pair_operate.rs"]
+mod pair_operate;
 #[path = "core/script.rs"]
 mod script;
 #[path = "core/show.rs"]
@@ -22,3 +30,9 @@ mod leases;
 mod operate;
 #[path = "core/order.rs"]
 mod order;
+#[path = "core/promises.rs"]
+mod promises;
+#[path = "core/property.rs"]
+mod property;
+#[path = "core/replay.rs"]
+mod replay;

@@ -250,19 +250,24 @@ impl State {
         self.tidy_key(slot);
     }
 
-    /// Removes a key that neither a job nor a saved result needs; starts the timer of a saved result whose
-    /// last carrier is gone.
-    pub(crate) fn tidy_key(&mut self, slot: Slot) {
+    /// After the last job of a key has gone: without a result the key goes too. A result that has ended waits
+    /// for the fact that nothing needs it, since other jobs may stand further on in a trimmed log.
+    fn tidy_key(&mut self, slot: Slot) {
         let key = &self.keys[slot];
-        if key.jobs == 0 && key.saved.as_ref().is_none_or(|saved| saved.ended) {
-            if key.saved.is_some() {
-                self.drop_saved(slot);
-            }
-            let key = self.keys.remove(slot);
-            self.to_skip.remove(&slot);
-            self.unused_keys.remove(&slot);
-            self.queue_mut(key.queue).keys -= 1;
+        match &key.saved {
+            _ if key.jobs > 0 => {}
+            None => self.drop_key(slot),
+            Some(saved) if saved.ended => drop(self.unused_keys.insert(slot)),
+            Some(_) => {}
         }
+    }
+
+    fn drop_key(&mut self, slot: Slot) {
+        self.drop_saved(slot);
+        let key = self.keys.remove(slot);
+        self.to_skip.remove(&slot);
+        self.unused_keys.remove(&slot);
+        self.queue_mut(key.queue).keys -= 1;
     }
 
     /// Forgets a saved result, its timer with it.
@@ -289,13 +294,15 @@ impl State {
         self.link_item(ItemKind::Saved, slot, position);
     }
 
-    /// The saved result stops no job any more; it stays while finished jobs show it.
+    /// The saved result is over, and no job shows it.
     pub(crate) fn end_saved(&mut self, slot: Slot) {
         self.mark_ended(slot);
-        self.tidy_key(slot);
+        if self.keys[slot].jobs == 0 {
+            self.drop_key(slot);
+        }
     }
 
-    /// The same where a job that shows it may not be there yet.
+    /// The saved result stops no job any more; it stays while finished jobs show it.
     pub(crate) fn mark_ended(&mut self, slot: Slot) {
         let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
         saved.ended = true;

@@ -175,6 +175,7 @@ fn duplicates_within_one_batch() {
         enqueue q d dedup=n:5m payload=1 p=3 ; e dedup=n:5m:replace payload=2 delay=1s -> d dup(d differs ready)
         job d                                -> delayed until=1s p=3 payload=2
         enqueue q f dedup=m:5m delay=1m ; g dedup=m:5m -> f dup(f differs delayed)
+        enqueue q h dedup=m:5m:replace payload=1 ; i dedup=m:5m payload=1 -> dup(f differs delayed) dup(f same ready)
         "#,
     );
 }

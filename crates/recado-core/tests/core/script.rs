@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Configure, Enqueue, HeldBack, JobId, JobView,
-    JobsQuery, NewTask, Outcome, Page, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Select,
-    Settle, Source, TaskState, TaskView, decode_saved,
+    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Configure, Enqueue, JobId, JobView, NewTask,
+    Outcome, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Select, Settle, Source,
+    decode_saved,
 };
 
-use crate::words::{self, Line, ms, show_at, show_ms};
+use crate::words::{self, Line, ms, show_at};
 use crate::world::{EPOCH, World};
 
 /// What happens to the state after every line.
@@ -300,7 +300,7 @@ impl Play {
     }
 
     fn settle(&mut self, verb: &str, line: &mut Line) -> String {
-        let Some((mut job, mut receipt, _)) = self.receipt(&line.word(0).to_owned()) else {
+        let Some((mut job, mut receipt, _)) = self.receipt(line.word(0)) else {
             return "? never received".into();
         };
         if let Some(other) = line.take("as") {

@@ -53,7 +53,7 @@ impl Play {
 
     /// State, attempts/deliveries, and what is not as usual.
     pub fn job(&mut self, line: &Line) -> String {
-        let view = match self.view(&line.word(0).to_owned()) {
+        let view = match self.view(line.word(0)) {
             Ok(view) => view,
             Err(rejection) => return self.refused(&rejection),
         };
@@ -153,7 +153,7 @@ impl Play {
     /// Groups of alike failures, or a note on the one of a dead job.
     pub fn fingerprints(&mut self, verb: &str, line: &Line) -> String {
         if verb == "acknowledge" {
-            let view = self.view(&line.word(1).to_owned()).expect("a job");
+            let view = self.view(line.word(1)).expect("a job");
             let fingerprint = view.fingerprint.unwrap_or(0);
             let (queue, note) = (line.word(0).into(), line.word(2).into());
             return self.done(&Command::Acknowledge { queue, fingerprint, note, actor: Actor::default() });

@@ -98,7 +98,7 @@ pub fn ms(text: &str) -> u64 {
 
 /// The largest exact unit.
 pub fn show_ms(ms: u64) -> String {
-    let exact = UNITS.iter().find(|(_, factor)| ms % factor == 0 && ms >= *factor);
+    let exact = UNITS.iter().find(|(_, factor)| ms.is_multiple_of(*factor) && ms >= *factor);
     exact.map_or_else(|| "0s".into(), |(unit, factor)| format!("{}{unit}", ms / factor))
 }
 

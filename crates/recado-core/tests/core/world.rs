@@ -3,7 +3,7 @@
 //! Every closed batch is checked on its way: its events decode to what was encoded, and the structures of
 //! the state agree with each other. [`World::rebuild`] replays what is left of the log.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use recado_core::{
     Answer, Command, Draft, Event, HeldBack, JobId, Moment, NewTask, Place, Presence, Query, Rejection, Reply, State,
@@ -47,6 +47,8 @@ pub struct World {
     entropy: u64,
     /// Nonces that were given out, to tell a repeated answer from a new delivery.
     nonces: BTreeSet<u64>,
+    /// Jobs of a bulk action in one step.
+    pub task_chunk: usize,
     /// Payload bytes that replay with a patch found unfit.
     pub is_unpatchable: fn(&[u8]) -> bool,
 }
@@ -64,6 +66,7 @@ impl World {
             fence: 0,
             entropy: seed,
             nonces: BTreeSet::new(),
+            task_chunk: 3,
             is_unpatchable: |_| false,
         };
         world.start();
@@ -182,7 +185,8 @@ impl World {
         if live != again {
             let differ = live.lines().zip(again.lines()).filter(|(a, b)| a != b);
             let differ: Vec<String> = differ.map(|(a, b)| format!("  live {a}\nreplay {b}")).take(5).collect();
-            panic!("replay differs:\n{}\n--- live\n{live}\n--- replay\n{again}", differ.join("\n"));
+            let lines = (live.lines().count(), again.lines().count());
+            panic!("replay differs, {lines:?} lines:\n{}", differ.join("\n"));
         }
     }
 
@@ -239,7 +243,7 @@ impl World {
         for task in self.state.running_tasks() {
             let mut left = jobs;
             while left > 0 {
-                let next = self.state.next_of_task(self.now, task, left.min(3));
+                let next = self.state.next_of_task(self.now, task, left.min(self.task_chunk));
                 if next.due_at.is_some_and(|due_at| due_at > self.now) {
                     break;
                 }
@@ -294,6 +298,3 @@ fn kind(event: &[u8]) -> u64 {
     decoder.array().expect("an event is an array");
     decoder.u64().expect("an event begins with its kind")
 }
-
-/// Names that scripts give to jobs.
-pub type Names = BTreeMap<String, JobId>;

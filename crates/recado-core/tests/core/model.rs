@@ -1,0 +1,594 @@
+//! What the queue must do, as plainly as it can be said: a list of jobs, maps, and scans. Written from
+//! design.md and api.md. Slow, and without logs, lanes, timers or hashes.
+
+use std::collections::BTreeMap;
+
+pub type Key = (usize, u8);
+
+/// A policy, as far as the model knows policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    pub visibility: u64,
+    pub timeout: Option<u64>,
+    pub attempts: u32,
+    pub deliveries: u32,
+    pub backoff: u64,
+    pub in_flight: Option<usize>,
+    pub depth: usize,
+    pub ordered: bool,
+    pub fair: bool,
+    pub group_max: Option<usize>,
+    pub on_dead_block: bool,
+    pub keep: u64,
+    pub key_keep: u64,
+    pub max_replays: u32,
+    pub dead_max: usize,
+}
+
+/// Where a job is; `Waiting` is ready or delayed, by its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Waiting,
+    Blocked,
+    InFlight,
+    Completed,
+    Dead,
+    Cancelled,
+    Expired,
+}
+
+/// What became of the last delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Held,
+    Lapsed,
+    Killed,
+    Acked,
+    Failed,
+    Released,
+    Replayed,
+    KeyTaken,
+    Cancelled,
+}
+
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub delivery: usize,
+    pub ends: u64,
+    pub timeout: Option<u64>,
+    pub visibility: u64,
+    pub state: Ended,
+    pub interrupted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub queue: usize,
+    pub number: usize,
+    pub kind: u8,
+    pub priority: u8,
+    pub group: Option<u8>,
+    pub dedup: Option<(u8, Option<u64>)>,
+    pub key: Option<u8>,
+    pub payload: u8,
+    pub at: At,
+    /// Its place in line, and its time where that is on the wall clock.
+    pub place: u64,
+    /// It waits for nothing but its turn.
+    pub at_once: bool,
+    /// Its time where that is elapsed time.
+    pub due_elapsed: Option<u64>,
+    pub expires: Option<u64>,
+    pub behind: Option<usize>,
+    pub attempts: u32,
+    pub deliveries: u32,
+    pub replays: u32,
+    pub errors: Vec<String>,
+    pub lease: Option<Lease>,
+    pub cancel: bool,
+    pub ignore_key: bool,
+    pub skipped: bool,
+    pub result: Option<u8>,
+    pub keep_until: u64,
+    pub died_at: u64,
+    /// Deduplication that lasts while it is unfinished, given up by its death.
+    pub released_dedup: Option<u8>,
+}
+
+impl Job {
+    /// It waits, or waited, for an instant on the wall clock.
+    pub fn has_wall_time(&self) -> bool {
+        self.at == At::Waiting && !self.at_once && self.due_elapsed.is_none()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub job: usize,
+    pub payload: u8,
+    pub until: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Saved {
+    pub until: u64,
+    pub result: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub policy: Policy,
+    pub paused: bool,
+    pub holders: BTreeMap<u8, usize>,
+    pub producers: BTreeMap<u8, u64>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Model {
+    pub now: u64,
+    pub skew: i64,
+    pub line: u64,
+    pub queues: BTreeMap<usize, Queue>,
+    /// Jobs that are there, by number.
+    pub jobs: BTreeMap<usize, Job>,
+    pub windows: BTreeMap<Key, Window>,
+    pub saved: BTreeMap<Key, Saved>,
+    pub deliveries: usize,
+}
+
+impl Model {
+    pub fn elapsed(&self) -> u64 {
+        self.now.saturating_add_signed(-self.skew)
+    }
+
+    fn is_due(&self, job: &Job) -> bool {
+        job.at == At::Waiting
+            && match job.due_elapsed {
+                Some(due) => due <= self.elapsed(),
+                None => job.at_once || job.place <= self.now,
+            }
+    }
+
+    /// The word for where a job is.
+    pub fn state(&self, number: usize) -> &'static str {
+        let job = &self.jobs[&number];
+        match job.at {
+            At::Waiting if self.is_due(job) => "ready",
+            At::Waiting => "delayed",
+            At::Blocked => "blocked",
+            At::InFlight => "inFlight",
+            At::Completed => "completed",
+            At::Dead => "dead",
+            At::Cancelled => "cancelled",
+            At::Expired => "expired",
+        }
+    }
+
+    pub fn is_waiting(&self, number: usize) -> bool {
+        matches!(self.jobs[&number].at, At::Waiting | At::Blocked)
+    }
+
+    fn key(job: &Job) -> Option<Key> {
+        job.key.map(|key| (job.queue, key))
+    }
+
+    /// Numbers of the jobs of a queue for which something holds.
+    pub fn find(&self, queue: usize, holds: impl Fn(&Job) -> bool) -> Vec<usize> {
+        self.jobs.values().filter(|job| job.queue == queue && holds(job)).map(|job| job.number).collect()
+    }
+
+    fn all(&self, holds: impl Fn(&Job) -> bool) -> Vec<usize> {
+        self.jobs.values().filter(|job| holds(job)).map(|job| job.number).collect()
+    }
+
+    fn is_completed(&self, key: Key) -> bool {
+        self.saved.contains_key(&key)
+    }
+
+    fn in_flight_with(&self, key: Key) -> Option<usize> {
+        self.all(|job| Self::key(job) == Some(key) && job.at == At::InFlight).first().copied()
+    }
+
+    fn is_held_by_key(&self, job: &Job) -> bool {
+        Self::key(job).is_some_and(|key| {
+            (self.is_completed(key) && !job.ignore_key) || self.in_flight_with(key).is_some_and(|n| n != job.number)
+        })
+    }
+
+    /// Everything that is due happens.
+    pub fn tick(&mut self) {
+        loop {
+            let before = self.pending();
+            if before.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Does one thing that is due; `None` when nothing is.
+    fn pending(&mut self) -> Option<()> {
+        let (now, elapsed) = (self.now, self.elapsed());
+        let skip = |job: &Job| {
+            job.at == At::Waiting && !job.ignore_key && Self::key(job).is_some_and(|key| self.is_completed(key))
+        };
+        if let Some(number) = self.all(skip).first().copied() {
+            let result = self.saved[&Self::key(&self.jobs[&number])?].result;
+            let job = self.job(number);
+            (job.skipped, job.result) = (true, result);
+            self.finish(number, At::Completed, None);
+            return Some(());
+        }
+        let ended = |job: &Job| {
+            let is_over = |lease: &Lease| lease.ends <= elapsed || lease.timeout.is_some_and(|at| at <= elapsed);
+            job.at == At::InFlight && job.lease.as_ref().is_some_and(is_over)
+        };
+        if let Some(number) = self.all(ended).first().copied() {
+            self.lease_ended(number);
+            return Some(());
+        }
+        let late = |job: &Job| {
+            matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|expires| expires <= now)
+        };
+        if let Some(number) = self.all(late).first().copied() {
+            self.finish(number, At::Expired, Some(Ended::Cancelled));
+            return Some(());
+        }
+        let old = |job: &Job| matches!(job.at, At::Completed | At::Cancelled | At::Expired) && job.keep_until <= now;
+        if let Some(number) = self.all(old).first().copied() {
+            self.jobs.remove(&number);
+            return Some(());
+        }
+        let closed = self.windows.iter().find(|(_, window)| window.until.is_some_and(|until| until <= now));
+        if let Some(key) = closed.map(|(key, _)| *key) {
+            self.windows.remove(&key);
+            return Some(());
+        }
+        let over = self.saved.iter().find(|(key, saved)| {
+            let carries = |job: &&Job| {
+                Self::key(job) == Some(**key) && !matches!(job.at, At::Completed | At::Cancelled | At::Expired)
+            };
+            saved.until <= now && !self.jobs.values().any(|job| carries(&job))
+        });
+        let key = over.map(|(key, _)| *key)?;
+        self.saved.remove(&key);
+        Some(())
+    }
+
+    pub fn job(&mut self, number: usize) -> &mut Job {
+        self.jobs.get_mut(&number).expect("the job is there")
+    }
+
+    pub fn policy(&self, number: usize) -> &Policy {
+        &self.queues[&self.jobs[&number].queue].policy
+    }
+
+    fn lease_ended(&mut self, number: usize) {
+        let elapsed = self.elapsed();
+        let job = &self.jobs[&number];
+        let lease = job.lease.clone().expect("in flight");
+        if lease.timeout.is_some_and(|at| at <= elapsed) && !lease.interrupted {
+            self.fail(number, "timeout", true, None, Ended::Lapsed);
+            return;
+        }
+        let kind = if lease.interrupted { "interrupted" } else { "visibility-timeout" };
+        let is_cancelled = job.cancel;
+        let is_dead = if lease.interrupted { self.is_delivered_out(number) } else { self.is_spent(number) };
+        self.job(number).errors.push(kind.into());
+        if is_cancelled {
+            self.finish(number, At::Cancelled, Some(Ended::Cancelled));
+        } else if is_dead {
+            self.die(number, Ended::Killed);
+        } else {
+            let job = self.job(number);
+            job.attempts -= u32::from(lease.interrupted);
+            job.at = At::Waiting;
+            job.at_once = true;
+            job.due_elapsed = None;
+            self.set_lease(number, Ended::Lapsed);
+        }
+    }
+
+    fn set_lease(&mut self, number: usize, state: Ended) {
+        if let Some(lease) = &mut self.job(number).lease {
+            lease.state = state;
+        }
+    }
+
+    fn is_delivered_out(&self, number: usize) -> bool {
+        self.jobs[&number].deliveries >= self.policy(number).deliveries
+    }
+
+    fn is_spent(&self, number: usize) -> bool {
+        self.jobs[&number].attempts >= self.policy(number).attempts || self.is_delivered_out(number)
+    }
+
+    /// A settle of a delivery that was taken for interrupted uses its attempt after all.
+    fn take_up(&mut self, number: usize) {
+        let job = self.job(number);
+        if job.lease.as_ref().is_some_and(|lease| lease.interrupted && lease.state == Ended::Lapsed) {
+            job.attempts += 1;
+        }
+    }
+
+    pub fn fail(&mut self, number: usize, kind: &str, retryable: bool, after: Option<u64>, lease: Ended) {
+        self.take_up(number);
+        let is_dead = !retryable || self.is_spent(number);
+        let backoff = self.policy(number).backoff;
+        let (now, elapsed) = (self.now, self.elapsed());
+        let job = self.job(number);
+        job.errors.push(kind.into());
+        if job.cancel {
+            let lease = if lease == Ended::Lapsed { Ended::Cancelled } else { lease };
+            self.finish(number, At::Cancelled, Some(lease));
+        } else if is_dead {
+            self.die(number, if lease == Ended::Lapsed { Ended::Killed } else { lease });
+        } else {
+            let wait = after.unwrap_or(backoff);
+            job.at = At::Waiting;
+            (job.place, job.due_elapsed, job.at_once) = (now + wait, Some(elapsed + wait), false);
+            self.set_lease(number, lease);
+        }
+    }
+
+    fn die(&mut self, number: usize, lease: Ended) {
+        let now = self.now;
+        let blocks = self.policy(number).on_dead_block;
+        self.set_lease(number, lease);
+        let job = self.job(number);
+        (job.at, job.died_at) = (At::Dead, now);
+        job.released_dedup = job.dedup.filter(|(_, until)| until.is_none()).map(|(key, _)| key);
+        if !self.holds_window(number) {
+            self.job(number).released_dedup = None;
+        }
+        if !blocks {
+            self.let_group_go(number);
+        }
+        self.give_up_window(number);
+        self.release_followers(number);
+    }
+
+    fn holds_window(&self, number: usize) -> bool {
+        let job = &self.jobs[&number];
+        let window = job.dedup.and_then(|(key, _)| self.windows.get(&(job.queue, key)));
+        window.is_some_and(|window| window.job == number)
+    }
+
+    /// A key that lasts as long as its job is unfinished.
+    fn give_up_window(&mut self, number: usize) {
+        let job = &self.jobs[&number];
+        if let Some((key, _)) = job.dedup {
+            let key = (job.queue, key);
+            if self.windows.get(&key).is_some_and(|window| window.job == number && window.until.is_none()) {
+                self.windows.remove(&key);
+            }
+        }
+    }
+
+    fn let_group_go(&mut self, number: usize) {
+        let queue = self.jobs[&number].queue;
+        self.queues.get_mut(&queue).expect("there").holders.retain(|_, holder| *holder != number);
+    }
+
+    fn release_followers(&mut self, number: usize) {
+        for follower in self.all(|job| job.at == At::Blocked && job.behind == Some(number)) {
+            self.job(follower).at = At::Waiting;
+        }
+    }
+
+    /// A job ends for good.
+    pub fn finish(&mut self, number: usize, at: At, lease: Option<Ended>) {
+        let keep = self.policy(number).keep;
+        let now = self.now;
+        if let Some(lease) = lease {
+            self.set_lease(number, lease);
+        }
+        let job = self.job(number);
+        (job.at, job.keep_until, job.cancel) = (at, now + keep, false);
+        self.let_group_go(number);
+        self.give_up_window(number);
+        self.release_followers(number);
+        if keep == 0 {
+            self.jobs.remove(&number);
+        }
+    }
+
+    /// A job goes without a trace.
+    pub fn remove(&mut self, number: usize) {
+        self.let_group_go(number);
+        self.give_up_window(number);
+        self.release_followers(number);
+        self.jobs.remove(&number);
+    }
+
+    /// The deliveries of the key's other jobs that lapsed are overtaken.
+    fn overtake(&mut self, number: usize) {
+        let Some(key) = Self::key(&self.jobs[&number]) else { return };
+        for other in self.all(|job| Self::key(job) == Some(key) && job.number != number) {
+            if let Some(lease) = &mut self.job(other).lease
+                && matches!(lease.state, Ended::Lapsed | Ended::Killed)
+            {
+                lease.state = Ended::KeyTaken;
+            }
+        }
+    }
+
+    /// Jobs one of which a receive must be given now; none: it must be given nothing.
+    pub fn candidates(&self, queue: usize, kinds: Option<u8>) -> Vec<usize> {
+        let Some(there) = self.queues.get(&queue) else { return Vec::new() };
+        let policy = &there.policy;
+        let out = self.find(queue, |job| job.at == At::InFlight);
+        if there.paused || policy.in_flight.is_some_and(|limit| out.len() >= limit) {
+            return Vec::new();
+        }
+        let place = |number: &usize| (self.jobs[number].place, *number);
+        let mut groups: Vec<Option<u8>> = self.find(queue, |_| true).iter().map(|n| self.jobs[n].group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut heads: Vec<usize> = Vec::new();
+        for group in groups {
+            let in_group = out.iter().filter(|number| self.jobs[*number].group == group).count();
+            let mut ready = self.find(queue, |job| job.group == group && self.is_due(job));
+            if let Some(name) = group {
+                if policy.group_max.is_some_and(|limit| in_group >= limit) {
+                    continue;
+                }
+                if policy.ordered {
+                    ready.sort_unstable_by_key(place);
+                    let head = there.holders.get(&name).copied().or(ready.first().copied());
+                    ready.retain(|number| in_group == 0 && Some(*number) == head);
+                }
+            }
+            ready.retain(|number| !self.is_held_by_key(&self.jobs[number]));
+            ready.retain(|number| kinds.is_none_or(|kinds| kinds & 1 << self.jobs[number].kind != 0));
+            // One head a priority: which priority counts is decided over all groups.
+            let highest = ready.iter().map(|number| self.jobs[number].priority).max();
+            ready.retain(|number| Some(self.jobs[number].priority) == highest);
+            heads.extend(ready.into_iter().min_by_key(place));
+        }
+        let highest = heads.iter().map(|number| self.jobs[number].priority).max();
+        heads.retain(|number| Some(self.jobs[number].priority) == highest);
+        if !policy.fair {
+            heads.sort_unstable_by_key(place);
+            heads.truncate(1);
+        }
+        heads
+    }
+
+    /// A job goes to a worker. Answers with its delivery.
+    pub fn hand_out(&mut self, number: usize, visibility: Option<u64>) -> usize {
+        let delivery = self.deliveries;
+        self.deliveries += 1;
+        let elapsed = self.elapsed();
+        let policy = self.policy(number).clone();
+        let visibility = visibility.unwrap_or(policy.visibility);
+        let timeout = policy.timeout.map(|ms| elapsed + ms);
+        let ends = timeout.map_or(elapsed + visibility, |at| at.min(elapsed + visibility));
+        let job = self.job(number);
+        job.at = At::InFlight;
+        job.attempts += 1;
+        job.deliveries += 1;
+        job.due_elapsed = None;
+        let (state, interrupted) = (Ended::Held, false);
+        job.lease = Some(Lease { delivery, ends, timeout, visibility, state, interrupted });
+        let (queue, group) = (job.queue, job.group);
+        if policy.ordered
+            && let Some(group) = group
+        {
+            self.queues.get_mut(&queue).expect("there").holders.insert(group, number);
+        }
+        self.overtake(number);
+        delivery
+    }
+
+    /// A job is done.
+    pub fn complete(&mut self, number: usize, result: Option<u8>) {
+        self.take_up(number);
+        let until = self.now + self.policy(number).key_keep;
+        let job = self.job(number);
+        job.result = result;
+        if let Some(key) = Self::key(&self.jobs[&number]) {
+            self.saved.insert(key, Saved { until, result });
+            self.overtake(number);
+        }
+        self.finish(number, At::Completed, Some(Ended::Acked));
+    }
+
+    pub fn release(&mut self, number: usize, delay: Option<u64>) {
+        if self.jobs[&number].cancel {
+            self.finish(number, At::Cancelled, Some(Ended::Released));
+        } else if self.is_delivered_out(number) {
+            let kind = if delay.is_some() { "snoozed" } else { "released" };
+            self.fail(number, kind, true, None, Ended::Released);
+        } else {
+            self.take_up(number);
+            let (now, elapsed) = (self.now, self.elapsed());
+            let job = self.job(number);
+            job.attempts -= 1;
+            job.at = At::Waiting;
+            match delay {
+                Some(wait) => {
+                    job.errors.push("snoozed".into());
+                    (job.place, job.due_elapsed, job.at_once) = (now + wait, Some(elapsed + wait), false);
+                }
+                None => (job.at_once, job.due_elapsed) = (true, None),
+            }
+            self.set_lease(number, Ended::Released);
+        }
+    }
+
+    /// Answers when it becomes visible again.
+    pub fn extend(&mut self, number: usize, visibility: Option<u64>) -> u64 {
+        self.take_up(number);
+        let elapsed = self.elapsed();
+        let visibility = visibility.unwrap_or(self.policy(number).visibility);
+        let job = self.job(number);
+        (job.at, job.due_elapsed) = (At::InFlight, None);
+        let lease = job.lease.as_mut().expect("delivered");
+        lease.ends = lease.timeout.map_or(elapsed + visibility, |at| at.min(elapsed + visibility));
+        (lease.state, lease.interrupted) = (Ended::Held, false);
+        let ends = lease.ends;
+        self.overtake(number);
+        ends.saturating_add_signed(self.skew)
+    }
+
+    /// Whether a settle of this delivery still counts: `Ok(true)` does, `Ok(false)` repeats.
+    pub fn standing(&self, number: usize, delivery: usize, outcome: Ended) -> Result<bool, &'static str> {
+        let job = &self.jobs[&number];
+        let lease = job.lease.as_ref().filter(|lease| lease.delivery == delivery).ok_or("received-again")?;
+        let ended = match job.at {
+            At::Cancelled => Some("cancelled"),
+            At::Expired => Some("expired"),
+            At::Dead => Some("dead"),
+            _ => None,
+        };
+        let is_taken = Self::key(job).is_some_and(|key| {
+            (self.is_completed(key) && !job.ignore_key) || self.in_flight_with(key).is_some_and(|n| n != number)
+        });
+        match lease.state {
+            Ended::Held => Ok(true),
+            Ended::Lapsed => match ended {
+                Some(reason) => Err(reason),
+                None if is_taken || job.at == At::Completed => Err("key-taken"),
+                None => Ok(true),
+            },
+            Ended::Killed if !matches!(outcome, Ended::Acked | Ended::Failed) => Err("dead"),
+            Ended::Killed if is_taken => Err("key-taken"),
+            Ended::Killed => Ok(true),
+            Ended::Replayed => Err("replayed"),
+            Ended::KeyTaken => Err("key-taken"),
+            Ended::Cancelled => Err(ended.unwrap_or("cancelled")),
+            Ended::Acked | Ended::Failed | Ended::Released if lease.state == outcome => Ok(false),
+            Ended::Acked | Ended::Failed | Ended::Released => Err(ended.unwrap_or("settled")),
+        }
+    }
+
+    /// A dead job goes back to its queue.
+    pub fn replay(&mut self, number: usize, ignore_key: bool) {
+        let place = self.now.max(self.line);
+        self.line = place;
+        self.let_group_go(number);
+        let job = self.job(number);
+        (job.at, job.place, job.at_once, job.due_elapsed) = (At::Waiting, place, true, None);
+        (job.attempts, job.deliveries, job.cancel, job.ignore_key) = (0, 0, false, ignore_key);
+        job.replays += 1;
+        let (queue, payload) = (job.queue, job.payload);
+        if let Some(key) = job.released_dedup.take() {
+            self.windows.insert((queue, key), Window { job: number, payload, until: None });
+        }
+        self.set_lease(number, Ended::Replayed);
+    }
+
+    /// The process was started again.
+    pub fn restart(&mut self) {
+        let elapsed = self.elapsed();
+        for number in self.all(|job| job.at == At::InFlight) {
+            let lease = self.job(number).lease.as_mut().expect("in flight");
+            let ends = lease.timeout.map_or(lease.ends, |at| at.min(lease.ends));
+            let grace = elapsed + lease.visibility.min(60_000);
+            lease.interrupted |= ends <= elapsed;
+            lease.ends = lease.ends.max(grace);
+            lease.timeout = lease.timeout.map(|at| at.max(grace));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Replay: the log alone makes the state, from every point it may be trimmed at.
+
+use std::collections::BTreeSet;
+
+use recado_core::{DecodeError, LEVEL, State, decode_batch, encode_batch};
+
+use crate::ops::{Dice, draw};
+use crate::pair::Pair;
+use crate::script::{Between, Play};
+use crate::world::World;
+
+/// Kinds of events there are.
+const KINDS: u64 = 37;
+
+#[test]
+fn every_trim_point_of_a_long_run_gives_the_same_state() {
+    for seed in 100..102 {
+        let mut dice = Dice(seed);
+        let mut pair = Pair::new(seed);
+        let mut points = 0;
+        for step in 0..400 {
+            pair.act(&draw(&mut dice));
+            if step % 20 != 19 {
+                continue;
+            }
+            // All points at once: copy a few items, see what that frees, replay from there, go on.
+            pair.world.close();
+            let live = pair.world.state.digest();
+            let first = pair.world.state.oldest_position().unwrap();
+            let gone = pair.world.log.iter().take_while(|batch| batch.position < first).count();
+            let again = pair.world.rebuild_from(gone);
+            again.check();
+            assert_eq!(again.digest(), live, "seed {seed}, step {step}, {gone} batches trimmed");
+            points += gone;
+            pair.world.copy(1 + dice.below(4) as usize);
+        }
+        assert!(points > 0, "something could be trimmed");
+    }
+}
+
+#[test]
+fn copies_make_every_earlier_batch_free() {
+    let mut dice = Dice(9);
+    let mut pair = Pair::new(9);
+    for _ in 0..300 {
+        pair.act(&draw(&mut dice));
+    }
+    pair.world.close();
+    let below = pair.world.draft.position;
+    // One item at a time, with a replay from the new trim point after each.
+    for _ in 0..10_000 {
+        if pair.world.state.oldest_position().is_none_or(|first| first >= below) {
+            break;
+        }
+        pair.world.copy(1);
+        pair.world.trim();
+        pair.world.check_replay();
+    }
+    assert!(pair.world.log.first().is_some_and(|batch| batch.position >= below), "all of it was freed");
+}
+
+#[test]
+fn an_outdated_plan_copies_nothing() {
+    let mut play = Play::new(Between::Nothing);
+    play.line("t=0 enqueue q a ; b");
+    let world = &mut play.world;
+    world.close();
+    let mut plans = world.state.oldest_copies(u64::MAX, usize::MAX);
+    for plan in &mut plans {
+        let places = plan.places.clone();
+        plan.bytes = places.into_iter().map(|place| world.bytes(place)).collect();
+    }
+    play.line("receive q");
+    play.line("ack a");
+    play.line("queue q keep=0s");
+    play.line("enqueue q c");
+    play.line("receive q max=2");
+    play.line("ack b");
+    play.world.run(&recado_core::Command::Copy(plans)).unwrap();
+    play.world.check_replay();
+    assert_eq!(
+        [play.line("job a"), play.line("job b"), play.line("job c")],
+        ["completed 1/1", "! gone", "inFlight 1/1 until=30s"]
+    );
+}
+
+#[test]
+fn a_newer_level_stops_the_reader() {
+    let mut head = encode_batch(5, &[]);
+    assert_eq!(decode_batch(&head, |_| ()).map(|head| head.level), Ok(LEVEL));
+    head[..2].copy_from_slice(&(LEVEL + 1).to_le_bytes());
+    let error = decode_batch(&head, |_| panic!("nothing is read")).unwrap_err();
+    assert_eq!(error, DecodeError::NewerLevel { found: LEVEL + 1 });
+    assert!(error.to_string().contains(&format!("needs format level {}", LEVEL + 1)), "{error}");
+}
+
+#[test]
+fn an_unknown_kind_or_torn_batch_is_no_batch() {
+    // An array of two: kind 999, and its fields.
+    let unknown = encode_batch(5, &[0x82, 0x19, 0x03, 0xe7, 0x80]);
+    assert!(matches!(decode_batch(&unknown, |_| ()), Err(DecodeError::Malformed(_))));
+    let mut play = Play::new(Between::Nothing);
+    play.line("t=0 enqueue q a group=g key=k dedup=d:1h");
+    let head = play.world.log.last().unwrap().head.clone();
+    for end in 0..head.len() {
+        let read = decode_batch(&head[..end], |_| ());
+        let mut whole = 0;
+        let _ = decode_batch(&head, |_| whole += 1);
+        let mut seen = 0;
+        let again = decode_batch(&head[..end], |_| seen += 1);
+        assert_eq!(read.is_ok(), again.is_ok());
+        assert!(read.is_err() || seen < whole || end == head.len(), "cut at {end}");
+    }
+}
+
+#[test]
+fn every_kind_of_event_comes_back_from_the_log() {
+    let script = r#"
+        t=0 defaults attempts=2 visibility=10s
+        queue q attempts=1 maxreplays=5
+        enqueue q request=r:body producer=p:1 a key=k dedup=d:10s ; b key=k ; c expires=1s ; d ; e
+        patch d payload=2
+        receive q attempt=x
+        receive q attempt=x
+        extend a progress=1
+        cancel a
+        release d
+        +2s ack a done
+        receive q max=2
+        fail d permanent kind=bad
+        release e delay=1s
+        acknowledge q d note
+        replay q ids=d
+        receive q
+        +10s job d
+        replay q ids=d
+        discard q ids=d
+        +1s receive q
+        fail e after=1s
+        enqueue q f key=n attempts=3 ; g key=n attempts=3
+        receive q
+        +11s receive q
+        +1s stepclock 1h
+        purge q states=ready,delayed
+        +25h task 1
+        delete q force
+        +1s restart
+    "#;
+    let mut play = Play::new(Between::Nothing);
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        play.line(line);
+    }
+    play.world.run(&recado_core::Command::SaveFigures).unwrap();
+    // A saved result that a dead job keeps past its time.
+    for line in [
+        "queue r attempts=1 idem=1s",
+        "enqueue r m key=k ; n key=k",
+        "receive r",
+        "fail m",
+        "receive r",
+        "ack n done",
+        "+1h job m",
+        "receive q",
+        "enqueue r z dedup=w:1h attempts=3",
+        "receive r",
+        "fail z after=1s",
+    ] {
+        play.line(line);
+    }
+    play.world.run(&recado_core::Command::SaveFigures).unwrap();
+    play.world.copy_all();
+    play.world.close();
+    let missing: Vec<u64> = (0..KINDS).filter(|kind| !play.world.kinds.contains(kind)).collect();
+    assert_eq!(missing, [] as [u64; 0], "kinds that the script does not show");
+    let known: BTreeSet<u64> = (0..KINDS).collect();
+    assert!(play.world.kinds.is_subset(&known), "a new kind of event: add it to the script");
+}
+
+#[test]
+fn an_empty_log_is_an_empty_state() {
+    let world = World::new(1);
+    assert_eq!(world.rebuild().digest(), world.state.digest());
+    assert_eq!(State::new(3).oldest_position(), None);
+}
