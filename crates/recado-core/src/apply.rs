@@ -154,7 +154,8 @@ fn release_followers(state: &mut State, seq: u64) {
             if state.jobs[slot].state == JobState::Blocked {
                 state.unstand(slot);
                 state.jobs[slot].extra().behind = None;
-                state.jobs[slot].state = JobState::Delayed;
+                let at_once = state.jobs[slot].has(flag::AT_ONCE);
+                state.jobs[slot].state = if at_once { JobState::Ready } else { JobState::Delayed };
                 state.stand(slot);
             }
         });
@@ -269,6 +270,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             let job = &mut state.jobs[slot];
             if let Some(due_at) = due_at {
                 job.set_due(*due_at, None);
+                job.set(flag::AT_ONCE, false);
                 if job.state != JobState::Blocked {
                     job.state = JobState::Delayed;
                 }

@@ -78,7 +78,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         overrides: extra.and_then(|extra| extra.overrides.clone()),
         expires_at: job.expires_at(),
         behind: extra.and_then(|extra| extra.behind),
-        at_once: false,
+        at_once: job.has(flag::AT_ONCE),
     };
     Event::JobCopied(Box::new(JobCopy {
         record,

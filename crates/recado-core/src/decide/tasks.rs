@@ -219,7 +219,7 @@ impl State {
         match record.kind {
             TaskKind::Purge => job.id.seq() <= record.end && record.select.states.contains(&job.state),
             TaskKind::Replay | TaskKind::Discard => {
-                job.ended_at() <= record.started_at && self.is_selected(&record.select, job)
+                job.ended_at() <= record.end && self.is_selected(&record.select, job)
             }
             TaskKind::DeleteQueue => true,
         }
@@ -292,6 +292,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
         }
         Action::Replay(replay) => {
             record.kind = TaskKind::Replay;
+            record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, &replay.select);
             record.patch = replay.patch.as_ref().map(|patch| draft.put(patch));
             record.rate = replay.rate;
@@ -301,6 +302,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
         }
         Action::Discard { select } => {
             record.kind = TaskKind::Discard;
+            record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, select);
         }
     }
@@ -308,6 +310,11 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
     let view = state.task_view(&task);
     draft.push(Event::TaskSet(Box::new(record)));
     Ok(Reply::Task(view))
+}
+
+/// The latest instant of a death so far: also later than now, after the wall clock was stepped back.
+fn last_death(queue: &Queue, at: u64) -> u64 {
+    queue.dead.keys().next_back().map_or(at, |last| last.due_at().max(at))
 }
 
 fn blank(state: &State, moment: Moment, queue: u32, kind: TaskKind, actor: &Actor) -> TaskRecord {

@@ -17,6 +17,8 @@ pub(crate) const ERRORS_LAST: usize = 10;
 
 /// Bits of [`Job::flags`].
 pub(crate) mod flag {
+    /// Waits for no time: `due_at` is only its place in line. Kept for what is blocked.
+    pub(crate) const AT_ONCE: u8 = 1;
     /// Runs although its idempotency key has completed.
     pub(crate) const IGNORE_KEY: u8 = 2;
     /// Ready, but its idempotency key is in flight or has completed.

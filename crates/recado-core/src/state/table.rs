@@ -7,7 +7,7 @@ use crate::id::{Hash, Secret};
 use crate::items::{ItemKind, Link};
 use crate::reply::State as JobState;
 use crate::state::slab::{NONE, Slot};
-use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, State, Timer, domain};
+use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, State, Timer, domain, flag};
 
 /// What an item costs in the log besides its bytes.
 const ITEM_BYTES: u64 = 160;
@@ -58,7 +58,7 @@ impl State {
             replays: 0,
             lane,
             state: JobState::Ready,
-            flags: 0,
+            flags: if record.at_once { flag::AT_ONCE } else { 0 },
             extra,
         });
         self.link_item(ItemKind::Job, slot, position);
