@@ -87,7 +87,7 @@ fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, 
         public_url: config.public_url.clone(),
         insecure_no_auth: config.insecure_no_auth,
         // Strict: a queue is made on purpose or not at all.
-        auto_create_queues: !config.strict,
+        auto_create_queues: config.auto_create_queues,
         defaults: parse(&queues.defaults)?,
         queues: named,
     })

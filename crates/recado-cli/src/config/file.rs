@@ -14,8 +14,17 @@ use crate::nearest::hint;
 /// The sections a file may have.
 const SECTIONS: &[&str] = &["server", "defaults", "queues"];
 /// The keys of `[server]`.
-const SERVER_KEYS: &[&str] =
-    &["listen", "data", "durability", "payloadCache", "memory", "publicUrl", "logFormat", "strict", "insecureNoAuth"];
+const SERVER_KEYS: &[&str] = &[
+    "listen",
+    "data",
+    "durability",
+    "payloadCache",
+    "memory",
+    "publicUrl",
+    "logFormat",
+    "autoCreateQueues",
+    "insecureNoAuth",
+];
 
 /// A file's content as JSON values, with the line of everything in it.
 #[derive(Clone, Debug)]

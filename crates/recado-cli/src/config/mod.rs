@@ -47,9 +47,9 @@ pub(crate) struct Flags {
     /// Memory for jobs and keys, at it producers are refused [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// A queue needs a dead-letter owner, alert and runbook before it can be made
-    #[arg(long)]
-    pub(crate) strict: bool,
+    /// Whether the first enqueue or receive creates an unknown queue [default: true]
+    #[arg(long, value_name = "true|false")]
+    pub(crate) auto_create_queues: Option<String>,
     /// Address under which browsers reach the server, like https://jobs.example.org
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
@@ -94,8 +94,8 @@ pub(crate) struct Config {
     pub(crate) memory_bytes: u64,
     /// The server's origin for browsers.
     pub(crate) public_url: Option<String>,
-    /// Queues need their failure contract.
-    pub(crate) strict: bool,
+    /// The first enqueue or receive creates an unknown queue.
+    pub(crate) auto_create_queues: bool,
     /// Listening beyond loopback without keys was accepted.
     pub(crate) insecure_no_auth: bool,
     /// Format of the log.
@@ -227,7 +227,11 @@ fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
     let cache =
         layers.pick(("--payload-cache", flags.payload_cache.as_deref()), "RECADO_PAYLOAD_CACHE", "payloadCache");
     let memory = layers.pick(("--memory", flags.memory.as_deref()), "RECADO_MEMORY", "memory");
-    let strict = layers.pick(("--strict", flag(flags.strict)), "RECADO_STRICT", "strict");
+    let auto_create = layers.pick(
+        ("--auto-create-queues", flags.auto_create_queues.as_deref()),
+        "RECADO_AUTO_CREATE_QUEUES",
+        "autoCreateQueues",
+    );
     let url = layers.pick(("--public-url", flags.public_url.as_deref()), "RECADO_PUBLIC_URL", "publicUrl");
     let format = layers.pick(("--log-format", flags.log_format.as_deref()), "RECADO_LOG_FORMAT", "logFormat");
     let insecure =
@@ -243,7 +247,7 @@ fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
         payload_cache_bytes: cache.as_ref().map_or(Ok(DEFAULT_PAYLOAD_CACHE_BYTES), Setting::size)?,
         memory_bytes: memory.as_ref().map_or(Ok(DEFAULT_MEMORY_BYTES), Setting::size)?,
         public_url: url.as_ref().map(public_url).transpose()?,
-        strict: yes(&strict)?,
+        auto_create_queues: auto_create.as_ref().map_or(Ok(true), Setting::yes)?,
         insecure_no_auth,
         log_format: format.as_ref().map_or(Ok(LogFormat::Text), |setting| {
             setting.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)])

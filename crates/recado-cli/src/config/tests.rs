@@ -14,7 +14,7 @@ fn with(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Result<Conf
             "payload-cache" => given.payload_cache = value,
             "public-url" => given.public_url = value,
             "log-format" => given.log_format = value,
-            "strict" => given.strict = true,
+            "auto-create-queues" => given.auto_create_queues = value,
             "insecure-no-auth" => given.insecure_no_auth = true,
             other => panic!("no flag {other}"),
         }
@@ -36,7 +36,7 @@ fn with(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Result<Conf
 
 #[test]
 fn the_nearest_layer_wins() {
-    let file = "[server]\nlisten = \"127.0.0.1:3\"\ndata = \"from-file\"\nstrict = true\n";
+    let file = "[server]\nlisten = \"127.0.0.1:3\"\ndata = \"from-file\"\nautoCreateQueues = false\n";
     let flag = ("listen", "127.0.0.1:1");
     let env = ("RECADO_LISTEN", "127.0.0.1:2");
     for (flags, env, expected) in [
@@ -48,10 +48,10 @@ fn the_nearest_layer_wins() {
         let config = with(&flags, &env, file).expect("sound");
         assert_eq!(config.listen.port(), expected);
         assert_eq!(config.data, Path::new("from-file"));
-        assert!(config.strict);
+        assert!(!config.auto_create_queues);
     }
     assert_eq!(with(&[], &[], "").expect("sound").listen.port(), 7070);
-    assert!(!with(&[], &[("RECADO_STRICT", "off")], file).expect("sound").strict);
+    assert!(with(&[], &[("RECADO_AUTO_CREATE_QUEUES", "on")], file).expect("sound").auto_create_queues);
 }
 
 #[test]
@@ -66,7 +66,13 @@ fn errors_name_the_layer() {
     check(&[], &[], "[server]\n\nlisten = 7070\n", Exit::BadData, "recado.toml line 3: 7070 is not a text");
     check(&[("durability", "none")], &[], "", Exit::Usage, "--durability: `none` is not one of sync, os");
     check(&[], &[("RECADO_PAYLOAD_CACHE", "1GB")], "", Exit::Usage, "RECADO_PAYLOAD_CACHE: `1GB` is not a size");
-    check(&[], &[], "[server]\nstrict = \"yes\"\n", Exit::BadData, "recado.toml line 2: \"yes\" is not true or false");
+    check(
+        &[],
+        &[],
+        "[server]\nautoCreateQueues = \"yes\"\n",
+        Exit::BadData,
+        "recado.toml line 2: \"yes\" is not true or false",
+    );
     check(&[("public-url", "jobs.example.org")], &[], "", Exit::Usage, "--public-url: `jobs.example.org`");
     check(&[], &[("RECADO_LOG_FORMAT", "xml")], "", Exit::Usage, "RECADO_LOG_FORMAT: `xml`");
 }
