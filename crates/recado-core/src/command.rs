@@ -109,8 +109,11 @@ pub enum Command {
     },
     /// Write live items again at the head of the log so that its oldest part can be freed.
     Copy(Vec<CopyPlan>),
-    /// Write the rolling figures of all queues.
-    SaveFigures,
+    /// Write the rolling figures of queues, as many as fit; answers [`crate::Reply::FiguresSaved`].
+    SaveFigures {
+        /// Queues with a higher number only.
+        after: Option<u32>,
+    },
 }
 
 /// Who did an operator's action, for the audit trail.

@@ -344,6 +344,13 @@ pub struct SavedFigures {
     pub processing: Vec<(u16, u32)>,
 }
 
+impl SavedFigures {
+    pub(crate) fn encoded_bytes_max(&self) -> usize {
+        const ENTRY_BYTES_MAX: usize = 9;
+        64 + ENTRY_BYTES_MAX * (self.wait.len() + self.processing.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

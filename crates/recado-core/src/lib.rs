@@ -36,7 +36,7 @@ mod state;
 pub use apply::apply;
 pub use codec::{BatchHead, DecodeError, LEVEL, decode_batch, encode_batch};
 pub use command::*;
-pub use decide::{SavedAnswer, TaskStep, decide, decode_saved};
+pub use decide::{CANCELLED_MAX, SavedAnswer, TaskStep, decide, decode_saved};
 pub use draft::Draft;
 pub use event::{Cursor, Event};
 pub use figures::{Histogram, Percentiles};

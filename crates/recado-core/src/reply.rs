@@ -297,6 +297,11 @@ pub enum Reply {
         /// More is due already: tick again.
         more: bool,
     },
+    /// To [`crate::Command::SaveFigures`].
+    FiguresSaved {
+        /// Go on after this queue.
+        next: Option<u32>,
+    },
     /// To [`crate::Command::Enqueue`].
     Enqueued {
         /// The queue was created by it.

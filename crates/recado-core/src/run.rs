@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::apply::apply;
 use crate::codec::encode_event;
-use crate::command::{Actor, Cancel, CancelTarget, Command, Moment, Receive};
-use crate::decide::{self, decide, mix};
+use crate::command::{Cancel, CancelTarget, Command, Moment, Receive};
+use crate::decide::{self, TaskStepDecision, decide, mix};
 use crate::draft::Draft;
 use crate::event::{AuditRecord, Event, LeaseState};
 use crate::figures::Count;
@@ -31,28 +31,25 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
         Command::Tick => run_tick(state, moment, draft),
         Command::Cancel(cancel) => run_cancel(state, moment, cancel, draft),
         Command::StepTask { task, jobs, unpatchable, cursor, last } => {
-            let mut rest = jobs.as_slice();
-            let mut unpatchable = *unpatchable;
+            let mut rest = jobs.iter();
+            let mut step =
+                TaskStepDecision { task: *task, job: None, unpatchable: *unpatchable, cursor: *cursor, last: false };
             loop {
-                let is_end = rest.len() <= 1;
-                let one = Command::StepTask {
-                    task: *task,
-                    jobs: rest.first().cloned().into_iter().collect(),
-                    unpatchable,
-                    cursor: *cursor,
-                    last: *last && is_end,
-                };
-                let reply = step(state, moment, &one, draft)?;
-                if is_end {
+                step.job = rest.next().map(|(seq, payload)| (*seq, payload.as_deref()));
+                step.last = *last && rest.len() == 0;
+                let reply = step_with(state, draft, |state, draft| decide::step_task(state, moment, step, draft))?;
+                if rest.len() == 0 {
                     return Ok(reply);
                 }
-                unpatchable = 0;
-                rest = &rest[1..];
+                step.unpatchable = 0;
             }
         }
         Command::Copy(plans) => {
             for plan in plans {
-                step(state, moment, &Command::Copy(alloc::vec![plan.clone()]), draft)?;
+                step_with(state, draft, |state, draft| {
+                    decide::copy(state, plan, draft);
+                    Ok(())
+                })?;
             }
             Ok(Reply::Done)
         }
@@ -72,10 +69,18 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
     }
 }
 
-/// One decision, with its facts applied and encoded.
+/// One decision of a whole command, with its facts applied and encoded.
 fn step(state: &mut State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
+    step_with(state, draft, |state, draft| decide(state, moment, command, draft))
+}
+
+fn step_with<T>(
+    state: &mut State,
+    draft: &mut Draft,
+    decide: impl FnOnce(&State, &mut Draft) -> Result<T, Rejection>,
+) -> Result<T, Rejection> {
     let tail = draft.tail.len();
-    let decided = decide(state, moment, command, draft);
+    let decided = decide(state, draft);
     if decided.is_err() {
         draft.events.clear();
         draft.tail.truncate(tail);
@@ -130,7 +135,9 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
         }
         let fence = state.fence;
         let before = draft.head.len();
-        if let Reply::Received { created: true, .. } = step(state, moment, &Command::Receive(receive.clone()), draft)? {
+        if let Reply::Received { created: true, .. } =
+            step_with(state, draft, |state, draft| decide::receive(state, moment, receive, draft))?
+        {
             created = true;
             continue;
         }
@@ -158,17 +165,14 @@ fn run_cancel(state: &mut State, moment: Moment, cancel: &Cancel, draft: &mut Dr
     };
     let mut all: Vec<Cancelled> = Vec::with_capacity(ids.len());
     for id in ids {
-        let one = Cancel { target: CancelTarget::Ids(alloc::vec![id]), ..cancel.clone() };
-        if let Reply::Cancelled(mut done) = step(state, moment, &Command::Cancel(one), draft)? {
-            all.append(&mut done);
-        }
+        all.push(step_with(state, draft, |state, draft| Ok(decide::cancel(state, moment, id, draft)))?);
     }
     let done = all.iter().filter(|one| matches!(one, Cancelled::Done(_) | Cancelled::Requested(_))).count();
     if is_bulk && done > 0 {
         draft.push(Event::Audited(alloc::boxed::Box::new(AuditRecord {
             id: state.last_number + 1,
             at: moment.at,
-            actor: Actor::clone(&cancel.actor).0,
+            actor: cancel.actor.0.clone(),
             action: "cancelled".into(),
             queue: None,
             detail: alloc::format!("{done} jobs: {}", cancel.reason.as_deref().unwrap_or("no reason given")).into(),

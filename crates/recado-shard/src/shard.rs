@@ -362,13 +362,16 @@ impl Shard {
     }
 
     fn write_figures(&mut self, now: Now) -> Result<(), recado_log::Error> {
-        let bytes = space::bound(&Command::SaveFigures);
+        let mut command = Command::SaveFigures { after: None };
         // They are for people; while storage is short it is needed for jobs.
-        if !self.writer.log.is_short_of_space()
-            && self.writer.claim(now, Class::Settle, bytes)? == Room::Yes
-            && let Err(rejection) = self.writer.run(now, &Command::SaveFigures)
+        while !self.writer.log.is_short_of_space()
+            && self.writer.claim(now, Class::Settle, space::bound(&command))? == Room::Yes
         {
-            unreachable!("figures are never refused: {rejection}");
+            match self.writer.run(now, &command) {
+                Ok(Reply::FiguresSaved { next: Some(after) }) => command = Command::SaveFigures { after: Some(after) },
+                Ok(Reply::FiguresSaved { next: None }) => break,
+                other => unreachable!("saving figures answers figures saved, not {other:?}"),
+            }
         }
         Ok(())
     }

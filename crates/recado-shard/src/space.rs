@@ -33,7 +33,7 @@ pub(crate) fn class(command: &Command) -> Class {
     }
 }
 
-/// For what has no bound of its own: the jobs of one business object, the list of jobs of a bulk action.
+/// For what has no bound of its own: the list of jobs of a bulk action.
 const OPEN_BYTES_MAX: usize = 128 * 1024;
 
 /// Upper bound of the bytes it adds to a batch.
@@ -51,13 +51,13 @@ pub(crate) fn bound(command: &Command) -> usize {
         Command::StartTask(task) => start_task_bytes(task),
         Command::Cancel(cancel) => match &cancel.target {
             recado_core::CancelTarget::Ids(ids) => (ids.len() + 1) * EVENT_BYTES_MAX,
-            recado_core::CancelTarget::BusinessId(_) => OPEN_BYTES_MAX,
+            recado_core::CancelTarget::BusinessId(_) => (recado_core::CANCELLED_MAX + 1) * EVENT_BYTES_MAX,
         },
         Command::Copy(plans) => OPEN_BYTES_MAX + plans.iter().map(copy_bytes).sum::<usize>(),
         Command::Tick => recado_core::TICK_STEPS_MAX * EVENT_BYTES_MAX,
         Command::Acknowledge { note, .. } => note.len(),
         Command::SetPaused { reason, .. } => reason.as_deref().map_or(0, str::len),
-        Command::Start { .. } | Command::SaveFigures | Command::DeleteQueue { .. } => OWN_BYTES_MAX,
+        Command::Start { .. } | Command::SaveFigures { .. } | Command::DeleteQueue { .. } => OWN_BYTES_MAX,
         Command::GiveBack { .. } | Command::StepClock { .. } | Command::CancelTask { .. } => 0,
     };
     bytes + 2 * EVENT_BYTES_MAX

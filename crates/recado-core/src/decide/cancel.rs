@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::{evict, keep_until};
-use crate::command::{Cancel, CancelTarget, Moment, Patch, When};
+use crate::command::{Moment, Patch, When};
 use crate::draft::Draft;
 use crate::event::{Event, LeaseState, Span};
 use crate::id::JobId;
@@ -12,23 +12,20 @@ use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Reply, State as JobState};
 use crate::state::{LANES_MAX, NONE, Slot, State, domain};
 
-/// Decides the first id only.
-pub(super) fn decide(state: &State, moment: Moment, cancel: &Cancel, draft: &mut Draft) -> Result<Reply, Rejection> {
-    let CancelTarget::Ids(ids) = &cancel.target else {
-        return Ok(Reply::Cancelled(Vec::new()));
-    };
-    let cancelled = ids.first().map(|id| one(state, moment, *id, draft));
-    Ok(Reply::Cancelled(cancelled.into_iter().collect()))
-}
+/// Jobs of a business object that one command cancels; who wants all of them gone asks again until fewer
+/// are answered.
+pub const CANCELLED_MAX: usize = 1_000;
 
-/// Ids of all jobs about a business object, newest first.
+/// Ids of jobs about a business object that a cancel would change, newest first.
 pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
     let hash = state.hash(domain::BUSINESS, 0, business_id);
     let Some(business) = state.businesses.find(hash.0) else { return Vec::new() };
-    state.jobs_of_business(business).rev().map(|slot| state.jobs[slot].id).collect()
+    let jobs = state.jobs_of_business(business).rev().map(|slot| &state.jobs[slot]);
+    let open = jobs.filter(|job| job.state.is_waiting() || job.state == JobState::InFlight && !job.cancel_requested());
+    open.map(|job| job.id).take(CANCELLED_MAX).collect()
 }
 
-fn one(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {
+pub(crate) fn cancel(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {
     let Some(slot) = state.slot_of(id) else { return Cancelled::Gone(id) };
     let job = &state.jobs[slot];
     match job.state {

@@ -8,7 +8,7 @@ use crate::items::{CopyPlan, ItemKind};
 use crate::state::{NONE, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
-pub(super) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
+pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
     if !state.is_current(plan) {
         return;
     }

@@ -15,18 +15,22 @@ mod start;
 mod tasks;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use crate::command::{Actor, Command, Moment};
+use crate::command::{Actor, CancelTarget, Command, Moment};
 use crate::draft::Draft;
 use crate::event::{AuditRecord, Event};
 use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::state::{Queue, State};
 
-pub(crate) use cancel::ids_of;
+pub use cancel::CANCELLED_MAX;
+pub(crate) use cancel::{cancel, ids_of};
+pub(crate) use copy::copy;
 pub use enqueue::{SavedAnswer, decode_saved};
-pub(crate) use receive::{choose, renew, repeated};
+pub(crate) use receive::{choose, decide as receive, renew, repeated};
 pub use tasks::TaskStep;
+pub(crate) use tasks::{TaskStepDecision, step as step_task};
 
 /// Decides one step of a command: [`Command::Receive`] picks one job, [`Command::Tick`] does one thing
 /// that is due; of [`Command::Cancel`], [`Command::StepTask`] and [`Command::Copy`] the first entry is done.
@@ -48,7 +52,11 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             Ok(Reply::Done)
         }
         Command::Settle(settle) => settle::decide(state, moment, settle, draft),
-        Command::Cancel(cancel) => cancel::decide(state, moment, cancel, draft),
+        Command::Cancel(cancel) => {
+            let CancelTarget::Ids(ids) = &cancel.target else { return Ok(Reply::Cancelled(Vec::new())) };
+            let first = ids.first().map(|id| cancel::cancel(state, moment, *id, draft));
+            Ok(Reply::Cancelled(first.into_iter().collect()))
+        }
         Command::Patch(patch) => cancel::patch(state, moment, patch, draft),
         Command::Configure(configure) => operate::configure(state, moment, configure, draft),
         Command::SetDefaults(defaults) => {
@@ -60,7 +68,12 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             operate::set_paused(state, moment, queue, *paused, reason.as_deref(), actor, draft)
         }
         Command::StartTask(task) => tasks::start(state, moment, task, draft),
-        Command::StepTask { .. } => tasks::step(state, moment, command, draft),
+        Command::StepTask { task, jobs, unpatchable, cursor, last } => {
+            let job = jobs.first().map(|(seq, payload)| (*seq, payload.as_deref()));
+            let last = *last && jobs.len() <= 1;
+            let step = TaskStepDecision { task: *task, job, unpatchable: *unpatchable, cursor: *cursor, last };
+            tasks::step(state, moment, step, draft)
+        }
         Command::CancelTask { task, actor } => tasks::cancel(state, moment, *task, actor, draft),
         Command::Acknowledge { queue, fingerprint, note, actor } => {
             operate::acknowledge(state, moment, queue, *fingerprint, note, actor, draft)
@@ -71,14 +84,7 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             }
             Ok(Reply::Done)
         }
-        Command::SaveFigures => {
-            for queue in state.queues.values() {
-                if let Some(figures) = queue.figures.save(moment.at) {
-                    draft.push(Event::FiguresSaved { queue: queue.record.number, figures: Box::new(figures) });
-                }
-            }
-            Ok(Reply::Done)
-        }
+        Command::SaveFigures { after } => Ok(operate::save_figures(state, moment, *after, draft)),
     }
 }
 

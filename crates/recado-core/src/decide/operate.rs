@@ -58,6 +58,24 @@ pub(super) fn configure(
     Ok(Reply::Configured { created: false, revision: revision + 1 })
 }
 
+/// Facts about figures that one command writes, in bytes.
+const FIGURES_BYTES_MAX: usize = 32 * 1024;
+
+/// Writes the rolling figures of queues with a number above `after`, as many as fit.
+pub(super) fn save_figures(state: &State, moment: Moment, after: Option<u32>, draft: &mut Draft) -> Reply {
+    use core::ops::Bound::{Excluded, Unbounded};
+    let mut bytes = 0;
+    for (number, queue) in state.queues.range((after.map_or(Unbounded, Excluded), Unbounded)) {
+        let Some(figures) = queue.figures.save(moment.at) else { continue };
+        bytes += figures.encoded_bytes_max();
+        if bytes > FIGURES_BYTES_MAX {
+            return Reply::FiguresSaved { next: Some(number - 1) };
+        }
+        draft.push(Event::FiguresSaved { queue: *number, figures: Box::new(figures) });
+    }
+    Reply::FiguresSaved { next: None }
+}
+
 pub(super) fn set_defaults(state: &State, defaults: &QueueOptions, draft: &mut Draft) {
     if state.defaults != *defaults {
         let globals = crate::event::Globals { defaults: defaults.clone(), ..state.globals() };

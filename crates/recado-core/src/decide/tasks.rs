@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::{audit, find_queue};
-use crate::command::{Action, Actor, Command, Filter, Moment, NewTask, Rate, Select};
+use crate::command::{Action, Actor, Filter, Moment, NewTask, Rate, Select};
 use crate::draft::Draft;
 use crate::event::{Cursor, Event, Removal, SelectRecord, TaskCounts, TaskKind, TaskRecord};
 use crate::id::Hash;
@@ -377,12 +377,23 @@ pub(super) fn cancel(
     Ok(Reply::Task(view))
 }
 
-/// Decides the first job only, and the end of the step when there is none.
-pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
-    let Command::StepTask { task, jobs, unpatchable, cursor, last } = command else {
-        panic!("only steps of tasks come here");
-    };
-    let task = state.tasks.get(task).ok_or(Rejection::TaskNotFound)?;
+/// One job of a [`crate::Command::StepTask`], or its end when there is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskStepDecision<'a> {
+    pub(crate) task: u64,
+    pub(crate) job: Option<(u64, Option<&'a [u8]>)>,
+    pub(crate) unpatchable: u64,
+    pub(crate) cursor: Cursor,
+    pub(crate) last: bool,
+}
+
+pub(crate) fn step(
+    state: &State,
+    moment: Moment,
+    step: TaskStepDecision<'_>,
+    draft: &mut Draft,
+) -> Result<Reply, Rejection> {
+    let task = state.tasks.get(&step.task).ok_or(Rejection::TaskNotFound)?;
     let record = &task.record;
     if record.state != TaskState::Running {
         return Ok(Reply::Task(state.task_view(task)));
@@ -394,18 +405,18 @@ pub(super) fn step(state: &State, moment: Moment, command: &Command, draft: &mut
         end(state, moment, record, TaskState::Halted, counts, draft);
         return Ok(Reply::Task(view));
     }
-    counts.skipped_unpatchable += unpatchable;
-    counts.matched += unpatchable;
-    if let Some((seq, payload)) = jobs.first() {
+    counts.skipped_unpatchable += step.unpatchable;
+    counts.matched += step.unpatchable;
+    if let Some((seq, payload)) = step.job {
         counts.matched += 1;
-        act(state, moment, record, *seq, payload.as_deref(), &mut counts, draft);
+        act(state, moment, record, seq, payload, &mut counts, draft);
     }
-    let is_end = jobs.len() <= 1 && *last;
+    let is_end = step.last;
     // Settles and timers move jobs to parts that were passed already: a delete goes round until none is left.
     let acted = counts.acted - record.counts.acted;
     let is_left = |queue: &Queue| record.kind == TaskKind::DeleteQueue && queue.jobs() > acted;
     let goes_round = is_end && state.queues.get(&record.queue).is_some_and(|queue| is_left(queue));
-    let cursor = if goes_round { Cursor::default() } else { *cursor };
+    let cursor = if goes_round { Cursor::default() } else { step.cursor };
     draft.push(Event::TaskAdvanced { task: record.id, cursor, counts });
     let mut view =
         state.task_view(&Task { record: TaskRecord { counts, ..record.clone() }, patch: None, link: task.link });

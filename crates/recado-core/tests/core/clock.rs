@@ -146,6 +146,36 @@ fn a_step_back_does_not_let_new_jobs_pass_old_ones() {
 }
 
 #[test]
+fn a_step_back_does_not_hold_what_waits_for_no_time() {
+    check(
+        r#"
+        t=2h enqueue q a dedup=k:unfinished  -> a created
+        receive q                            -> a
+        enqueue q b dedup=k:unfinished:replace -> b(behind a)
+        stepclock -1h                        -> 1h
+        ack a                                -> ok
+        job b                                -> ready
+        receive q                            -> b
+        "#,
+    );
+}
+
+#[test]
+fn a_step_back_does_not_keep_dead_jobs_from_a_replay() {
+    check(
+        r#"
+        t=2h enqueue q a ; b                 -> a b created
+        receive q max=2                      -> a b
+        fail a permanent                     -> ok
+        fail b permanent                     -> ok
+        stepclock -1h                        -> 1h
+        replay q type=mail.send              -> task 1 completed 2/2
+        receive q max=2                      -> a b
+        "#,
+    );
+}
+
+#[test]
 fn fencing_tokens_grow_with_every_delivery_and_across_restarts() {
     let mut world = World::new(1);
     let job = crate::words::new_job(Line::parse("a"));

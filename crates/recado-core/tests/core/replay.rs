@@ -150,7 +150,7 @@ fn every_kind_of_event_comes_back_from_the_log() {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         play.line(line);
     }
-    play.world.run(&recado_core::Command::SaveFigures).unwrap();
+    play.world.run(&recado_core::Command::SaveFigures { after: None }).unwrap();
     // A saved result that a dead job keeps past its time.
     for line in [
         "queue r attempts=1 idem=1s",
@@ -167,7 +167,7 @@ fn every_kind_of_event_comes_back_from_the_log() {
     ] {
         play.line(line);
     }
-    play.world.run(&recado_core::Command::SaveFigures).unwrap();
+    play.world.run(&recado_core::Command::SaveFigures { after: None }).unwrap();
     play.world.copy_all();
     play.world.close();
     let missing: Vec<u64> = (0..KINDS).filter(|kind| !play.world.kinds.contains(kind)).collect();

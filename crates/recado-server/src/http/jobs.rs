@@ -152,10 +152,20 @@ pub(crate) async fn delete(State(app): State<App>, Job(id): Job, request: Reques
     }
 }
 
+/// The jobs of a business object are cancelled a bounded number a command, until none is left.
 async fn cancelled(app: &App, cancel: Cancel) -> Result<Vec<Cancelled>, Problem> {
-    match app.shard.call(Command::Cancel(cancel)).await? {
-        recado_core::Reply::Cancelled(done) => Ok(done),
-        other => Err(unexpected(&other)),
+    let mut all = Vec::new();
+    loop {
+        match app.shard.call(Command::Cancel(cancel.clone())).await? {
+            recado_core::Reply::Cancelled(mut done) => {
+                let is_all = matches!(cancel.target, CancelTarget::Ids(_)) || done.len() < recado_core::CANCELLED_MAX;
+                all.append(&mut done);
+                if is_all {
+                    return Ok(all);
+                }
+            }
+            other => return Err(unexpected(&other)),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ fn poisoned(fault: Fault) -> World {
 fn all_parked_and_later_requests_are_told_and_nothing_is_answered() {
     for fault in [Fault::Io, Fault::Full] {
         let world = poisoned(fault);
-        let mut later = world.call(Command::SaveFigures);
+        let mut later = world.call(Command::SaveFigures { after: None });
         assert!(matches!(later.poll(), Some(Err(Error::LogFailed { .. }))));
         let handle = world.handle.clone();
         let mut read = Call::new(async move { handle.query(Query::Stats("mail".into())).await });
