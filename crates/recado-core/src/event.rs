@@ -449,6 +449,9 @@ pub struct TaskRecord {
     /// Why.
     #[n(16)]
     pub reason: Option<Box<str>>,
+    /// Jobs it was found to be meant for when it was started.
+    #[n(17)]
+    pub expected: u64,
 }
 
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.

@@ -240,7 +240,10 @@ impl State {
             state: record.state,
             started_at: record.started_at,
             ended_at: record.ended_at,
-            matched: counts.matched,
+            matched: match record.state {
+                TaskState::Completed => counts.matched,
+                _ => counts.matched.max(record.expected),
+            },
             acted: counts.acted,
             succeeded: counts.succeeded,
             failed: counts.failed,
@@ -294,6 +297,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
             record.kind = TaskKind::Replay;
             record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, &replay.select);
+            record.expected = expected(state, queue, &record.select);
             record.patch = replay.patch.as_ref().map(|patch| draft.put(patch));
             record.rate = replay.rate;
             record.halt_after = replay.halt_after;
@@ -304,6 +308,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
             record.kind = TaskKind::Discard;
             record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, select);
+            record.expected = expected(state, queue, &record.select);
         }
     }
     let task = Task { record: record.clone(), patch: None, link: crate::items::Link::default() };
@@ -336,7 +341,25 @@ fn blank(state: &State, moment: Moment, queue: u32, kind: TaskKind, actor: &Acto
         cursor: Cursor::default(),
         actor: actor.0.clone(),
         reason: None,
+        expected: 0,
     }
+}
+
+/// Dead jobs that the start of a task looks at to say how many it is meant for; beyond, they are counted as
+/// it goes.
+const COUNTED_MAX: usize = 10_000;
+
+/// How many dead jobs a selection is for, as far as that can be told at once.
+fn expected(state: &State, queue: &Queue, select: &SelectRecord) -> u64 {
+    let is_dead = |slot: &Slot| state.jobs[*slot].state == JobState::Dead;
+    if let Some(seqs) = &select.seqs {
+        return seqs.iter().filter_map(|seq| state.slot_of_seq(*seq)).filter(is_dead).count() as u64;
+    }
+    if *select == SelectRecord::default() {
+        return queue.dead.len() as u64;
+    }
+    let looked_at = queue.dead.values().rev().take(COUNTED_MAX);
+    looked_at.filter(|slot| state.is_selected(select, &state.jobs[**slot])).count() as u64
 }
 
 pub(super) fn start_delete(

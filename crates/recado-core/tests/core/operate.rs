@@ -246,12 +246,12 @@ fn a_replay_can_carry_a_new_payload() {
 fn a_replay_follows_its_rate() {
     with_three_dead(
         r#"
-        replay q all rate=1/10s              -> task 1 running 1/1
-        t=13s task 1                         -> task 1 running 1/1
+        replay q all rate=1/30s              -> task 1 running 1/1
+        t=13s task 1                         -> task 1 running 1/3
         t=14s stats q                        -> ready=1 dead=2
         t=14s stats q                        -> ready=2 dead=1
-        t=15s canceltask 1                   -> task 1 cancelled 2/2
-        t=1m task 1                          -> task 1 cancelled 2/2
+        t=15s canceltask 1                   -> task 1 cancelled 2/3
+        t=1m task 1                          -> task 1 cancelled 2/3
         stats q                              -> ready=2 dead=1
         t=90000s task 1                      -> ! TaskNotFound
         "#,
@@ -262,11 +262,11 @@ fn a_replay_follows_its_rate() {
 fn a_replay_halts_when_its_first_jobs_fail() {
     with_three_dead(
         r#"
-        replay q all rate=1/1s halt=1        -> task 1 running 1/1
+        replay q all rate=1/3s halt=1        -> task 1 running 1/1
         receive q                            -> a
         +1ms fail a kind=net                 -> ok
-        t=9s task 1                          -> task 1 running 1/1 succeeded=0 failed=1
-        task 1                               -> task 1 halted 1/1 succeeded=0 failed=1
+        t=9s task 1                          -> task 1 running 1/3 succeeded=0 failed=1
+        task 1                               -> task 1 halted 1/3 succeeded=0 failed=1
         t=19s stats q                        -> dead=3
         "#,
     );
