@@ -246,7 +246,7 @@ fn a_replay_can_carry_a_new_payload() {
 fn a_replay_follows_its_rate() {
     with_three_dead(
         r#"
-        replay q all rate=1/30s              -> task 1 running 1/1
+        replay q all rate=1/10s              -> task 1 running 1/3
         t=13s task 1                         -> task 1 running 1/3
         t=14s stats q                        -> ready=1 dead=2
         t=14s stats q                        -> ready=2 dead=1
@@ -262,7 +262,7 @@ fn a_replay_follows_its_rate() {
 fn a_replay_halts_when_its_first_jobs_fail() {
     with_three_dead(
         r#"
-        replay q all rate=1/3s halt=1        -> task 1 running 1/1
+        replay q all rate=1/1s halt=1        -> task 1 running 1/3
         receive q                            -> a
         +1ms fail a kind=net                 -> ok
         t=9s task 1                          -> task 1 running 1/3 succeeded=0 failed=1
