@@ -1,5 +1,8 @@
 //! What the tests share: running the binary, a server of their own, conditions with deadlines.
 
+pub(crate) mod api;
+pub(crate) mod stage;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +17,9 @@ use serde_json::Value;
 
 /// Longest wait for anything; a loaded machine needs a part of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Size of a segment of the logs that are made here.
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// A directory of one test, removed at its end.
 pub(crate) struct Dir(PathBuf);
@@ -190,6 +196,17 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Makes an empty log whose segments are small.
+pub(crate) fn make_small_log(data: &Path) {
+    let file = recado_log::Options {
+        segment_bytes: SEGMENT_BYTES,
+        durability: recado_log::Durability::Os,
+        ..recado_log::Options::default()
+    };
+    let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
+    recado_shard::start_file(data, &file, options).unwrap().stop().unwrap();
+}
+
 /// A server on a port of its own.
 pub(crate) struct Server {
     pub(crate) process: Process,
@@ -201,7 +218,12 @@ impl Server {
         Server::start_with(data, &[])
     }
 
+    /// A new directory gets a log of small segments first: a server zero-fills several at its start, and a
+    /// log keeps the size of segment that it was made with.
     pub(crate) fn start_with(data: &Path, flags: &[&str]) -> Server {
+        if !data.exists() {
+            make_small_log(data);
+        }
         let cwd = data.parent().unwrap();
         let data = data.display().to_string();
         let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
