@@ -34,5 +34,7 @@ mod order;
 mod promises;
 #[path = "core/property.rs"]
 mod property;
+#[path = "core/queries.rs"]
+mod queries;
 #[path = "core/replay.rs"]
 mod replay;
