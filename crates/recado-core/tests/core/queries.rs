@@ -112,10 +112,10 @@ fn ready_jobs_are_listed_in_the_order_of_their_delivery() {
 fn states_and_conditions_choose_and_every_job_is_in_the_whole_list_once() {
     let mut world = World::new(2);
     let with = |n: usize| NewJob {
-        group: (n % 2 == 0).then(|| format!("g{}", n % 4).into()),
-        business_id: (n % 3 == 0).then(|| "order-1".into()),
-        idempotency_key: (n % 5 == 0).then(|| "key".into()),
-        when: if n % 7 == 0 { When::After(60_000 + n as u64) } else { When::Now },
+        group: n.is_multiple_of(2).then(|| format!("g{}", n % 4).into()),
+        business_id: n.is_multiple_of(3).then(|| "order-1".into()),
+        idempotency_key: n.is_multiple_of(5).then(|| "key".into()),
+        when: if n.is_multiple_of(7) { When::After(60_000 + n as u64) } else { When::Now },
         ..job("1")
     };
     let all = enqueue(&mut world, "q", (0..40).map(with).collect());
