@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod demo;
 mod directory;
+mod kill;
 mod promises;
 mod shutdown;
 mod support;

@@ -1,0 +1,150 @@
+//! Workers that ack, fail, release, extend, forget, and settle again what was not answered.
+
+use serde_json::{Value, json};
+
+use super::world::{Luck, World};
+use super::{HELD, LINES, MAIL, PAY};
+use crate::support::api::{failure, id, list, settle_of};
+
+/// A settle that is to be sent: the job and the entry.
+struct Settle {
+    job: Value,
+    entry: Value,
+}
+
+impl Settle {
+    fn new(job: &Value, outcome: &Value) -> Settle {
+        Settle { job: job.clone(), entry: settle_of(job, outcome) }
+    }
+
+    fn is_ack(&self) -> bool {
+        self.entry["outcome"] == "ack"
+    }
+}
+
+/// Who acks says under which delivery.
+fn ack(job: &Value) -> Settle {
+    Settle::new(job, &json!({ "outcome": "ack", "result": { "fence": job["fencingToken"] } }))
+}
+
+/// What a worker makes of a job; nothing when it forgets it.
+fn outcome(luck: &mut Luck, job: &Value) -> Option<Settle> {
+    match luck.below(16) {
+        0 | 1 => Some(Settle::new(job, &failure(true))),
+        2 => Some(Settle::new(job, &json!({ "outcome": "release" }))),
+        3 => Some(Settle::new(job, &json!({ "outcome": "release", "delay": "20ms" }))),
+        4 | 5 => None,
+        _ => Some(ack(job)),
+    }
+}
+
+pub(super) fn work(world: &World, mut luck: Luck) {
+    let mut pending: Vec<Settle> = Vec::new();
+    let mut forgotten: Vec<Settle> = Vec::new();
+    while !world.is_stopped() {
+        if luck.one_in(8) {
+            // It may be too late by now, and then it changes nothing.
+            pending.extend(forgotten.pop());
+        }
+        // Half of the settles go with the next receive.
+        if luck.one_in(2) {
+            settle(world, &mut pending);
+        }
+        let with: Vec<&Value> = pending.iter().map(|settle| &settle.entry).collect();
+        let body = json!({
+            "queues": [MAIL, PAY, LINES], "order": "strict", "max": 1 + luck.below(5), "wait": "100ms",
+            "settle": with,
+        });
+        let step = begin(world, &pending);
+        let Some(answer) = world.post("/v1/receive", &body) else { continue };
+        if answer.status != 200 {
+            world.broken(format!("receive: {answer:?}"));
+            continue;
+        }
+        let answer = answer.value();
+        settled(world, &mut pending, &answer);
+        for job in list(&answer, "jobs") {
+            world.ledger().received(job, step);
+        }
+        for job in list(&answer, "jobs") {
+            if luck.one_in(8) {
+                pending.push(Settle::new(job, &json!({ "outcome": "extend" })));
+                settle(world, &mut pending);
+            }
+            match outcome(&mut luck, job) {
+                Some(settle) => pending.push(settle),
+                None => forgotten.push(ack(job)),
+            }
+        }
+    }
+}
+
+/// Notes that these acks are about to be sent; answers with the moment.
+fn begin(world: &World, pending: &[Settle]) -> u64 {
+    let mut ledger = world.ledger();
+    let acks = pending.iter().filter(|settle| settle.is_ack());
+    ledger.tried.extend(acks.map(|settle| id(&settle.job)));
+    ledger.step()
+}
+
+/// Sends what is pending until it is answered: the same again is never wrong.
+fn settle(world: &World, pending: &mut Vec<Settle>) {
+    if pending.is_empty() {
+        return;
+    }
+    begin(world, pending);
+    let body = json!(pending.iter().map(|settle| &settle.entry).collect::<Vec<_>>());
+    let Some(answer) = world.ask_until_answered("POST", "/v1/settle", &[], &body) else { return };
+    if answer.status != 200 {
+        return world.broken(format!("settle: {answer:?}"));
+    }
+    settled(world, pending, &answer.value());
+}
+
+/// Takes off what was answered, and notes it.
+fn settled(world: &World, pending: &mut Vec<Settle>, answer: &Value) {
+    let entries = list(answer, "settled");
+    if entries.len() != pending.len() {
+        return world.broken(format!("{} settles: {answer}", pending.len()));
+    }
+    let mut ledger = world.ledger();
+    for (settle, entry) in pending.drain(..).zip(entries) {
+        if settle.is_ack() {
+            ledger.ack_answered(&settle.job, entry);
+        }
+    }
+}
+
+/// Takes jobs, holds them until the server was killed, and acks them then: their receipts are as good as before.
+/// A receive without an answer is asked again as the same attempt, which brings the same jobs.
+pub(super) fn hold(world: &World) {
+    let mut attempt = 0;
+    while !world.is_stopped() {
+        let body = json!({ "max": 10, "wait": "100ms", "attemptId": format!("attempt-{attempt}") });
+        let step = world.ledger().step();
+        let path = format!("/v1/queues/{HELD}/receive");
+        let Some(answer) = world.ask_until_answered("POST", &path, &[], &body) else { return };
+        attempt += 1;
+        let answer = answer.value();
+        let jobs = list(&answer, "jobs");
+        for job in jobs {
+            world.ledger().received(job, step);
+        }
+        let Some(first) = jobs.first() else { continue };
+        let generation = world.generation();
+        while world.generation() == generation && world.wants_load() {
+            // Which also shows that it stays in flight.
+            let path = format!("/v1/jobs/{}", id(first));
+            let now = world.ask("GET", &path, &[], &Value::Null);
+            if now.as_ref().is_some_and(|now| now.value()["state"] != "inFlight") {
+                return world.broken(format!("{path} is held, but {now:?}"));
+            }
+        }
+        let mut pending: Vec<Settle> = jobs.iter().map(ack).collect();
+        settle(world, &mut pending);
+        let was_killed = world.generation() > generation;
+        for job in jobs.iter().filter(|_| pending.is_empty()) {
+            world.ledger().held(&id(job), was_killed);
+        }
+    }
+}
