@@ -10,7 +10,10 @@ use rustix::fs::{Advice, fadvise, statvfs};
 /// The machine in a few words; no name of it.
 pub(crate) fn describe(data: &Path) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{cores}-core {}, {}, {}", std::env::consts::ARCH, memory(), filesystem(data))
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown");
+    let (arch, memory, filesystem) = (std::env::consts::ARCH, memory(), filesystem(data));
+    format!("{cores}-core {arch}, {memory}, {filesystem}, load average {load} before the start")
 }
 
 fn memory() -> String {

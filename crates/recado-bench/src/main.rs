@@ -28,10 +28,11 @@ use crate::scratch::Scratch;
 const HELP: &str = "\
 Measures Recado next to the limits of this machine.
 
-Usage: recado-bench [--quick] [--rows a,b,..] [--server PATH]
+Usage: recado-bench [--quick] [--rows a,b,..] [--only WORDS] [--server PATH]
 
   --quick        about a minute: shorter, fewer rounds, smaller backlogs, no 5 GB row
   --rows a,b,..  only these rows, of a to g
+  --only WORDS   of rows b and c only what has these words in its name: to profile one thing
   --server PATH  the recado binary; by default it is built with cargo, or taken from beside this binary
 
 RECADO_BENCH_DIR is where the data goes (./target/bench-data); it should be on the disk that matters.
@@ -42,6 +43,8 @@ The figures go to standard output and to target/bench/bench.json, progress to st
 pub(crate) struct Bench {
     /// Shorter and smaller.
     pub(crate) is_quick: bool,
+    /// Words that what is measured must have in its name.
+    only: String,
     /// Where the data goes.
     pub(crate) scratch: Scratch,
     /// The recado binary.
@@ -56,6 +59,11 @@ impl Bench {
         if self.is_quick { quick } else { full }
     }
 
+    /// Whether something of this name was asked for.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
+
     /// Short rows are measured so often; their median counts.
     pub(crate) fn rounds(&self) -> usize {
         self.pick(3, 1)
@@ -65,17 +73,19 @@ impl Bench {
 struct Args {
     is_quick: bool,
     rows: String,
+    only: String,
     server: Option<PathBuf>,
 }
 
 fn parse_args() -> Result<Option<Args>> {
-    let mut args = Args { is_quick: false, rows: rows::ALL.into(), server: None };
+    let mut args = Args { is_quick: false, rows: rows::ALL.into(), only: String::new(), server: None };
     let mut given = std::env::args().skip(1);
     while let Some(arg) = given.next() {
         match arg.as_str() {
             "--help" | "-h" => return Ok(None),
             "--quick" => args.is_quick = true,
             "--rows" => args.rows = given.next().context("--rows needs a list, like a,b")?,
+            "--only" => args.only = given.next().context("--only needs words")?,
             "--server" => args.server = Some(given.next().context("--server needs a path")?.into()),
             other => bail!("unknown argument `{other}`: see --help"),
         }
@@ -97,7 +107,8 @@ fn run() -> Result<()> {
     let machine = machine::describe(scratch.path());
     let needs_server = args.rows.contains(|row| rows::OVER_HTTP.contains(row));
     let server = if needs_server { server::find(args.server)? } else { PathBuf::new() };
-    let mut bench = Bench { is_quick: args.is_quick, scratch, server, report: Report::new(machine, args.is_quick) };
+    let report = Report::new(machine, args.is_quick);
+    let mut bench = Bench { is_quick: args.is_quick, only: args.only, scratch, server, report };
     for row in rows::ALL.chars().filter(|row| args.rows.contains(*row)) {
         let begun = Instant::now();
         rows::run(row, &mut bench).with_context(|| format!("row ({row})"))?;

@@ -1,4 +1,7 @@
-//! (b) Enqueue over HTTP, each answer awaited, beside axum's echo of one such body.
+//! (b) Enqueue over HTTP, each answer awaited.
+//!
+//! One by one it stands beside axum's echo of one payload; over one connection, where nothing can be done
+//! at the same time, beside an echo and then a synced append.
 
 use std::time::Duration;
 
@@ -7,11 +10,14 @@ use anyhow::Result;
 use crate::echo::Echo;
 use crate::load::{self, block_on, post_for};
 use crate::payload::{self, Keys, PAYLOAD_BYTES};
+use crate::raw_disk::ZeroFilled;
 use crate::report::Line;
 use crate::server::Server;
 use crate::{Bench, progress};
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
+const APPEND_BYTES: usize = 512;
+const APPENDS: usize = 1_000;
 const BATCHES: [u64; 4] = [1, 10, 100, 1_000];
 
 /// A cell: how many connections, and jobs in a request; 0 is the echo.
@@ -23,6 +29,17 @@ struct Cell {
     cpu_us: Vec<f64>,
 }
 
+impl Cell {
+    fn name(&self) -> String {
+        let plural = if self.connections == 1 { "" } else { "s" };
+        match self.batch {
+            0 => format!("echo, {} connection{plural}", self.connections),
+            1 => format!("enqueue, {} connection{plural}, one by one", self.connections),
+            _ => format!("enqueue, {} connection{plural}, batches of {}", self.connections, self.batch),
+        }
+    }
+}
+
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     progress("(b) enqueue over HTTP");
     let time = bench.pick(Duration::from_millis(1_500), Duration::from_millis(400));
@@ -32,7 +49,9 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
             cells.push(Cell { connections, batch, ..Cell::default() });
         }
     }
+    cells.retain(|cell: &Cell| cell.batch == 0 || bench.wants(&cell.name()));
     let echo = Echo::start()?;
+    let mut appends = Vec::new();
     for round in 0..bench.rounds() {
         let data = bench.scratch.fresh("b")?;
         let server = Server::start(&bench.server, &data, &["--memory", "8GiB"])?;
@@ -43,24 +62,35 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         }
         server.kill()?;
         bench.scratch.clear(&data)?;
+        let dir = bench.scratch.fresh("b-append")?;
+        let took = ZeroFilled::make(&dir, 8)?.append_all(&[APPEND_BYTES; APPENDS])?;
+        appends.push(APPENDS as f64 / took.as_secs_f64());
+        bench.scratch.clear(&dir)?;
     }
+    report(bench, cells, &appends);
+    Ok(())
+}
+
+fn report(bench: &mut Bench, cells: Vec<Cell>, appends: &[f64]) {
     let mut echoed = Vec::new();
-    for Cell { connections, batch, rounds, cpu_us } in cells {
+    for cell in cells {
+        let name = cell.name();
+        let Cell { connections, batch, rounds, cpu_us } = cell;
         if batch == 0 {
             echoed = rounds;
             continue;
         }
-        let how = match batch {
-            1 => "one by one".into(),
-            _ => format!("batches of {batch}"),
-        };
-        let plural = if connections == 1 { "" } else { "s" };
-        let what = format!("enqueue, {connections} connection{plural}, {how}");
         let cpu = format!("{:.1} us server CPU a job", crate::stats::median(&cpu_us));
-        let line = Line::new('b', what, "jobs/s", rounds).note(cpu);
-        bench.report.add(if batch == 1 { line.against("echo", echoed.clone()) } else { line });
+        let line = Line::new('b', name, "jobs/s", rounds).note(cpu);
+        bench.report.add(match (batch, connections) {
+            (1, 1) => {
+                let both = echoed.iter().zip(appends).map(|(echo, append)| 1.0 / (1.0 / echo + 1.0 / append));
+                line.against("echo, then append", both.collect())
+            }
+            (1, _) => line.against("echo", echoed.clone()),
+            _ => line,
+        });
     }
-    Ok(())
 }
 
 fn measure(cell: &mut Cell, echo: &Echo, server: &Server, time: Duration) -> Result<()> {

@@ -11,6 +11,16 @@ const CONSUMERS: usize = 16;
 /// What they ask for, and whether the acks travel with the next receive.
 const WAYS: [(u64, bool); 4] = [(1, true), (1, false), (10, true), (10, false)];
 
+fn name(way: (u64, bool)) -> String {
+    let how = match way {
+        (1, true) => "one by one, ack with the next receive",
+        (1, false) => "one by one, ack by itself",
+        (_, true) => "by tens, acks with the next receive",
+        (_, false) => "by tens, acks by themselves",
+    };
+    format!("drain, {CONSUMERS} consumers, {how}")
+}
+
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     let jobs = bench.pick(100_000, 20_000);
     progress(&format!("(c) drain of {jobs} jobs over HTTP"));
@@ -25,6 +35,9 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
             else {
                 continue;
             };
+            if !bench.wants(&name((by, piggybacked))) {
+                continue;
+            }
             let (queue, drain) = (format!("drain-{index}"), Drain { jobs, consumers: CONSUMERS, by, piggybacked });
             let cpu = block_on(async {
                 load::fill(server.addr, &queue, Fill::plain(jobs)).await?;
@@ -38,14 +51,11 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         bench.scratch.clear(&data)?;
     }
     for ((way, rates), cpu_us) in WAYS.into_iter().zip(rates).zip(cpu_us) {
-        let how = match way {
-            (1, true) => "one by one, ack with the next receive",
-            (1, false) => "one by one, ack by itself",
-            (_, true) => "by tens, acks with the next receive",
-            (_, false) => "by tens, acks by themselves",
-        };
+        if rates.is_empty() {
+            continue;
+        }
         let cpu = format!("{:.1} us server CPU a job", stats::median(&cpu_us));
-        bench.report.add(Line::new('c', format!("drain, {CONSUMERS} consumers, {how}"), "jobs/s", rates).note(cpu));
+        bench.report.add(Line::new('c', name(way), "jobs/s", rates).note(cpu));
     }
     Ok(())
 }
