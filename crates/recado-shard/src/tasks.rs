@@ -101,10 +101,12 @@ impl Shard {
                 self.tasks.due_at = Some(self.tasks.due_at.map_or(due_at, |other| other.min(due_at)));
                 return Ok(Turn::Waits);
             }
-            if next.jobs.is_empty() && !next.last {
+            if !next.moved && !next.last {
                 return Ok(Turn::Waits);
             }
-            *left -= next.jobs.len().min(*left);
+            // Looking past many jobs that are not meant costs as much as acting on a few.
+            let cost = if next.jobs.is_empty() { STEP_JOBS_MAX } else { next.jobs.len() };
+            *left -= cost.min(*left);
             if let Some(patch) = next.patch.filter(|_| !next.jobs.is_empty()) {
                 return Ok(self.read_payloads(now, task, patch, next));
             }

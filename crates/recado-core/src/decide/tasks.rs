@@ -47,6 +47,8 @@ pub(crate) struct Preview {
 pub struct TaskStep {
     /// Jobs by sequence number, with the place of their payload.
     pub jobs: Vec<(u64, Place)>,
+    /// How far the task is after each of them, for a step that takes only the first few.
+    pub cursors: Vec<Cursor>,
     /// The merge patch for each payload.
     pub patch: Option<Place>,
     /// Nothing is left after these.
@@ -55,6 +57,26 @@ pub struct TaskStep {
     pub due_at: Option<u64>,
     /// How far the task is after these.
     pub cursor: Cursor,
+    /// Something was looked at. Without jobs it is a step nonetheless: the next one looks further.
+    pub moved: bool,
+    /// A patched payload may have so many bytes.
+    pub payload_max_bytes: u64,
+}
+
+impl TaskStep {
+    /// A step of a task that stands at `cursor`, before anything was chosen.
+    fn new(cursor: Cursor, patch: Option<Place>) -> Self {
+        Self {
+            jobs: Vec::new(),
+            cursors: Vec::new(),
+            patch,
+            last: false,
+            due_at: None,
+            cursor,
+            moved: false,
+            payload_max_bytes: 0,
+        }
+    }
 }
 
 fn select_record(state: &State, number: u32, select: &Select) -> SelectRecord {
@@ -154,15 +176,15 @@ impl State {
     #[must_use]
     pub fn next_of_task(&self, now: u64, task: u64, max: usize) -> TaskStep {
         let Some(task) = self.tasks.get(&task) else {
-            return TaskStep { jobs: Vec::new(), patch: None, last: true, due_at: None, cursor: Cursor::default() };
+            return TaskStep { last: true, ..TaskStep::new(Cursor::default(), None) };
         };
         let record = &task.record;
-        let mut step =
-            TaskStep { jobs: Vec::new(), patch: task.patch, last: false, due_at: None, cursor: record.cursor };
+        let mut step = TaskStep::new(record.cursor, task.patch);
         let Some(queue) = self.queues.get(&record.queue) else {
             step.last = true;
             return step;
         };
+        step.payload_max_bytes = queue.settings.payload_max_bytes;
         let max = match record.rate {
             Some(rate) => {
                 let (allowed, due_at) = allowance(record, rate, now);
@@ -177,15 +199,17 @@ impl State {
                 None => self.next_in_parts(queue, task, max, &mut step),
             }
         }
+        step.moved = step.cursor != record.cursor;
         step
     }
 
     fn next_listed(&self, seqs: &[u64], max: usize, step: &mut TaskStep) {
         let from = step.cursor.part as usize;
         let to = (from + max).min(seqs.len());
-        for seq in &seqs[from.min(to)..to] {
+        for (index, seq) in (from..to).zip(&seqs[from.min(to)..to]) {
             let payload = self.slot_of_seq(*seq).map_or_else(Place::default, |slot| self.jobs[slot].payload());
             step.jobs.push((*seq, payload));
+            step.cursors.push(Cursor { part: index as u32 + 1, ..step.cursor });
         }
         step.cursor.part = to as u32;
         step.last = to == seqs.len();
@@ -209,6 +233,7 @@ impl State {
                 let job = &self.jobs[*slot];
                 if self.is_meant(record, job) {
                     step.jobs.push((job.id.seq(), job.payload()));
+                    step.cursors.push(step.cursor);
                 }
             }
         }

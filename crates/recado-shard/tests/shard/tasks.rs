@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use recado_core::{Action, Command, Filter, JobState, NewTask, Query, Replay, Reply, Select, TaskState, TaskView};
+use recado_core::{
+    Action, Command, Filter, JobState, NewJob, NewTask, Query, Replay, Reply, Select, TaskState, TaskView, When,
+};
 
 use crate::world::{Call, World, enqueue, fail, job};
 
@@ -121,4 +123,35 @@ fn a_replay_keeps_to_its_rate() {
     let handle = world.handle.clone();
     let answer = world.run(Call::new(async move { handle.query(Query::Task(view.id)).await }));
     assert!(matches!(answer, Ok(recado_core::Answer::Task(view)) if view.state == TaskState::Completed));
+}
+
+#[test]
+fn a_task_gets_past_any_number_of_jobs_that_are_not_meant() {
+    let mut world = World::new();
+    let later = |number: u64| NewJob { when: When::After(60_000 + number), ..job("{}") };
+    for from in [0, 500, 1_000] {
+        let call = world.call(enqueue("mail", (from..from + 500).map(later).collect()));
+        world.run(call).unwrap();
+    }
+    fill(&mut world, 10);
+    let call = run_task(&world, Action::Purge { states: vec![JobState::Ready] });
+    let view = world.run(call).unwrap();
+    assert_eq!((view.state, view.acted), (TaskState::Completed, 10));
+}
+
+#[test]
+fn a_filter_finds_the_few_behind_the_many() {
+    let mut world = World::new();
+    for _ in 0..12 {
+        dead(&mut world, &["1"; 100]);
+    }
+    let rare = NewJob { kind: "rare".into(), ..job("2") };
+    let call = world.call(enqueue("mail", vec![rare]));
+    world.run(call).unwrap();
+    let taken = world.take("mail", 1);
+    world.settle_one(&taken[0], fail("broken", false)).unwrap();
+    let select = Select::Filter(Filter { kind: Some("rare".into()), ..Filter::default() });
+    let call = run_task(&world, Action::Discard { select });
+    let view = world.run(call).unwrap();
+    assert_eq!((view.state, view.acted), (TaskState::Completed, 1));
 }
