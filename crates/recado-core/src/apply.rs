@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::figures::Count;
 use crate::id::Hash;
-use crate::items::{ItemKind, Link};
+use crate::items::{ItemKind, Link, short};
 use crate::options::{QueueOptions, Source};
 use crate::reply::State as JobState;
 use crate::state::{
@@ -276,6 +276,10 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 }
             }
             if let Some(payload) = payload {
+                // A late ack would be about the old payload: the new one must run.
+                if job.lease().is_some_and(|lease| lease.state == LeaseState::Lapsed) {
+                    set_lease_state(job, LeaseState::Replaced);
+                }
                 job.extra().payload = Some(payload.at(position));
             }
             let dedup = job.dedup;
@@ -364,6 +368,7 @@ fn queue_set(state: &mut State, position: u64, record: &QueueRecord) {
     let number = record.number;
     state.last_queue = state.last_queue.max(number);
     ensure_queue(state, number);
+    state.unlink_item(ItemKind::Queue, number);
     let queue = state.queue_mut(number);
     queue.record = record.clone();
     queue.name = (*record.name).into();
@@ -424,6 +429,7 @@ fn ensure_queue(state: &mut State, number: u32) {
 fn resolve_settings(state: &mut State, number: u32) {
     let settings = state.queue(number).record.options.settings(&state.defaults);
     let before = core::mem::replace(&mut state.queue_mut(number).settings, settings);
+    state.wake(number);
     let after = &state.queue(number).settings;
     let rules = |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight);
     if rules(&before) == rules(after) {
@@ -543,8 +549,10 @@ fn is_as_copied(state: &State, slot: Slot, copy: &JobCopy) -> bool {
 fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
     ensure_queue(state, copy.record.queue);
     if let Some(slot) = state.slot_of_seq(copy.record.id.seq()).filter(|slot| is_as_copied(state, *slot, copy)) {
+        state.unweigh_job(slot);
         state.move_job(slot, position, &copy.record);
         set_copied_extra(&mut state.jobs[slot], position, copy);
+        state.weigh_job(slot);
         return;
     }
     on(state, copy.record.id.seq(), |state, slot| {
@@ -882,7 +890,7 @@ fn request_answered(state: &mut State, position: u64, (request, body): (Hash, Ha
 }
 
 fn task_set(state: &mut State, position: u64, record: &TaskRecord) {
-    let number = record.id as u32;
+    let number = short(record.id);
     state.last_number = state.last_number.max(record.id);
     if state.tasks.contains_key(&record.id) {
         forget_task(state, record.id);
@@ -896,14 +904,18 @@ fn task_set(state: &mut State, position: u64, record: &TaskRecord) {
     if let Some(ended_at) = record.ended_at {
         state.timers.set(false, ended_at + TASK_KEPT_MS, Timer::Task(number));
     }
+    if record.state == crate::reply::TaskState::Running {
+        state.running.insert(record.id);
+    }
     state.link_item(ItemKind::Task, number, position);
 }
 
 fn task_ended(state: &mut State, task: u64, how: crate::reply::TaskState, at: u64) {
     let Some(task) = state.tasks.get_mut(&task) else { return };
     task.record.state = how;
+    state.running.remove(&task.record.id);
     if task.record.ended_at.replace(at).is_none() {
-        state.timers.set(false, at + TASK_KEPT_MS, Timer::Task(task.record.id as u32));
+        state.timers.set(false, at + TASK_KEPT_MS, Timer::Task(short(task.record.id)));
     }
     if task.record.kind == TaskKind::DeleteQueue
         && let Some(queue) = state.queues.get_mut(&task.record.queue)
@@ -918,10 +930,11 @@ fn task_ended(state: &mut State, task: u64, how: crate::reply::TaskState, at: u6
 fn forget_task(state: &mut State, task: u64) {
     if let Some(record) = state.tasks.get(&task).map(|task| &task.record) {
         if let Some(ended_at) = record.ended_at {
-            state.timers.clear(false, ended_at + TASK_KEPT_MS, Timer::Task(task as u32));
+            state.timers.clear(false, ended_at + TASK_KEPT_MS, Timer::Task(short(task)));
         }
-        state.unlink_item(ItemKind::Task, task as u32);
+        state.unlink_item(ItemKind::Task, short(task));
         state.tasks.remove(&task);
+        state.running.remove(&task);
     }
 }
 
@@ -929,14 +942,14 @@ fn audited(state: &mut State, position: u64, record: &AuditRecord) {
     state.last_number = state.last_number.max(record.id);
     if state.audit.contains_key(&record.id) {
         // A copy: the entry leaves its place in the list before it is replaced.
-        state.unlink_item(ItemKind::Audit, record.id as u32);
+        state.unlink_item(ItemKind::Audit, short(record.id));
     }
     state.audit.insert(record.id, AuditEntry { record: record.clone(), link: Link::default() });
-    state.link_item(ItemKind::Audit, record.id as u32, position);
+    state.link_item(ItemKind::Audit, short(record.id), position);
     while state.audit.len() as u64 > AUDIT_MAX
         && let Some(oldest) = state.audit.keys().next().copied()
     {
-        state.unlink_item(ItemKind::Audit, oldest as u32);
+        state.unlink_item(ItemKind::Audit, short(oldest));
         state.audit.remove(&oldest);
     }
 }

@@ -144,6 +144,9 @@ pub enum LeaseState {
     /// The job's cancel ended it.
     #[n(8)]
     Cancelled,
+    /// The job was given another payload.
+    #[n(9)]
+    Replaced,
 }
 
 /// The last delivery of a job.
@@ -451,6 +454,7 @@ pub struct TaskRecord {
     pub reason: Option<Box<str>>,
     /// Jobs it was found to be meant for when it was started.
     #[n(17)]
+    #[cbor(default)]
     pub expected: u64,
 }
 

@@ -148,12 +148,18 @@ impl Times {
         HistogramView { buckets: buckets.collect(), sum_ms: self.sum_ms, count: self.count }
     }
 
-    fn restore(&mut self, at: u64, sparse: &[(u16, u32)]) {
-        self.present.clear();
-        self.past.clear();
-        self.present_since = at;
-        for (bucket, count) in sparse {
-            self.present.add_many(usize::from(*bucket), *count);
+    fn save(&self) -> SavedTimes {
+        SavedTimes { since: self.present_since, present: self.present.sparse(), past: self.past.sparse() }
+    }
+
+    /// Exactly what was saved: where nothing was lost, this changes nothing.
+    fn restore(&mut self, saved: &SavedTimes) {
+        self.present_since = saved.since;
+        for (histogram, sparse) in [(&mut self.present, &saved.present), (&mut self.past, &saved.past)] {
+            histogram.clear();
+            for (bucket, count) in sparse {
+                histogram.add_many(usize::from(*bucket), *count);
+            }
         }
     }
 
@@ -314,14 +320,14 @@ impl Figures {
     }
 
     /// What is written every minute.
-    pub(crate) fn save(&self, at: u64) -> Option<SavedFigures> {
-        let saved = SavedFigures { at, wait: self.wait.present.sparse(), processing: self.processing.present.sparse() };
-        (!saved.wait.is_empty() || !saved.processing.is_empty()).then_some(saved)
+    pub(crate) fn save(&self) -> Option<SavedFigures> {
+        let has_samples = self.wait.count + self.processing.count > 0;
+        has_samples.then(|| SavedFigures { wait: self.wait.save(), processing: self.processing.save() })
     }
 
     pub(crate) fn restore(&mut self, saved: &SavedFigures) {
-        self.wait.restore(saved.at, &saved.wait);
-        self.processing.restore(saved.at, &saved.processing);
+        self.wait.restore(&saved.wait);
+        self.processing.restore(&saved.processing);
     }
 
     /// Totals count from the start of this process.
@@ -332,22 +338,36 @@ impl Figures {
     }
 }
 
-/// See [`crate::Event::FiguresSaved`]: buckets with their counts.
+/// See [`crate::Event::FiguresSaved`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-#[allow(missing_docs)]
 pub struct SavedFigures {
+    /// Time from ready to received.
     #[n(0)]
-    pub at: u64,
+    pub wait: SavedTimes,
+    /// Time from received to settled.
     #[n(1)]
-    pub wait: Vec<(u16, u32)>,
+    pub processing: SavedTimes,
+}
+
+/// A rolling histogram: buckets with their counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct SavedTimes {
+    /// Start of the present window.
+    #[n(0)]
+    pub since: u64,
+    /// Samples of the present window.
+    #[n(1)]
+    pub present: Vec<(u16, u32)>,
+    /// Samples of the window before.
     #[n(2)]
-    pub processing: Vec<(u16, u32)>,
+    pub past: Vec<(u16, u32)>,
 }
 
 impl SavedFigures {
     pub(crate) fn encoded_bytes_max(&self) -> usize {
         const ENTRY_BYTES_MAX: usize = 9;
-        64 + ENTRY_BYTES_MAX * (self.wait.len() + self.processing.len())
+        let entries = |times: &SavedTimes| times.present.len() + times.past.len();
+        64 + ENTRY_BYTES_MAX * (entries(&self.wait) + entries(&self.processing))
     }
 }
 
@@ -375,6 +395,20 @@ mod tests {
         assert!((500..=532).contains(&found.p50_ms.unwrap()), "{found:?}");
         assert!((950..=1_010).contains(&found.p95_ms.unwrap()), "{found:?}");
         assert_eq!(times.percentiles(WINDOW_MS * 13), Percentiles::default());
+    }
+
+    #[test]
+    fn saving_and_restoring_changes_nothing_and_windows_still_turn() {
+        let mut times = Times::default();
+        for minute in 0..30 {
+            times.add(WINDOW_MS * 10 + minute * 60_000, 1 + minute * 1_000);
+            let before = (times.present.clone(), times.past.clone(), times.present_since);
+            times.restore(&times.save());
+            assert_eq!(before, (times.present.clone(), times.past.clone(), times.present_since));
+        }
+        let now = WINDOW_MS * 10 + 29 * 60_000;
+        let lowest = percentile(&[&times.present, &times.past], 1).unwrap();
+        assert!(lowest > 15_000, "samples older than two windows are forgotten: {lowest} at {now}");
     }
 
     #[test]

@@ -75,6 +75,17 @@ impl ItemRef {
     }
 }
 
+/// The number under which a task or an audit entry is linked. Their ids grow without end, but those that
+/// are there at one time are near the newest, so the lower bits tell them apart.
+pub(crate) fn short(id: u64) -> u32 {
+    (id & u64::from(ITEMS_MAX)) as u32
+}
+
+/// The id of a task or an audit entry that is linked as `number`, given the newest id.
+pub(crate) fn whole(number: u32, newest: u64) -> u64 {
+    newest - u64::from(short(newest).wrapping_sub(number) & ITEMS_MAX)
+}
+
 /// An item's neighbours, and the position of the oldest record it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
@@ -123,6 +134,7 @@ pub struct CopyPlan {
 impl State {
     fn link(&mut self, item: ItemRef) -> &mut Link {
         let number = item.number();
+        let newest = self.last_number;
         let link = match item.kind() {
             ItemKind::Globals => Some(&mut self.globals_link),
             ItemKind::Queue => self.queues.get_mut(&number).map(|queue| &mut queue.link),
@@ -131,8 +143,8 @@ impl State {
             ItemKind::Dedup => Some(&mut self.dedups[number].link),
             ItemKind::Producer => Some(&mut self.producers[number].link),
             ItemKind::Request => Some(&mut self.requests[number].link),
-            ItemKind::Task => self.tasks.get_mut(&u64::from(number)).map(|task| &mut task.link),
-            ItemKind::Audit => self.audit.get_mut(&u64::from(number)).map(|entry| &mut entry.link),
+            ItemKind::Task => self.tasks.get_mut(&whole(number, newest)).map(|task| &mut task.link),
+            ItemKind::Audit => self.audit.get_mut(&whole(number, newest)).map(|entry| &mut entry.link),
             ItemKind::Note => Some(&mut self.notes[number].link),
         };
         match link {
@@ -142,6 +154,7 @@ impl State {
     }
 
     /// Puts an item at the newest end, or moves it there: everything it needs stands at or behind `position`.
+    /// What an item costs must not change while it is linked.
     pub(crate) fn link_item(&mut self, kind: ItemKind, number: u32, position: u64) {
         self.unlink_item(kind, number);
         let item = ItemRef::new(kind, number);
@@ -153,6 +166,7 @@ impl State {
             self.link(before).newer = item;
         }
         self.order.newest = item;
+        self.weigh_item(kind, number);
     }
 
     /// Takes an item out; one that is not in the list stays out.
@@ -162,6 +176,7 @@ impl State {
         if !link.is_linked() {
             return;
         }
+        self.unweigh_item(kind, number);
         *self.link(item) = Link::default();
         match link.older {
             ItemRef::NONE => self.order.oldest = link.newer,
@@ -183,8 +198,8 @@ impl State {
             ItemKind::Dedup => self.dedups[number].link,
             ItemKind::Producer => self.producers[number].link,
             ItemKind::Request => self.requests[number].link,
-            ItemKind::Task => self.tasks[&u64::from(number)].link,
-            ItemKind::Audit => self.audit[&u64::from(number)].link,
+            ItemKind::Task => self.tasks[&whole(number, self.last_number)].link,
+            ItemKind::Audit => self.audit[&whole(number, self.last_number)].link,
             ItemKind::Note => self.notes[number].link,
         }
     }
@@ -243,8 +258,8 @@ impl State {
             ItemKind::Dedup => self.dedups.get(number).is_some(),
             ItemKind::Producer => self.producers.get(number).is_some(),
             ItemKind::Request => self.requests.get(number).is_some(),
-            ItemKind::Task => self.tasks.contains_key(&u64::from(number)),
-            ItemKind::Audit => self.audit.contains_key(&u64::from(number)),
+            ItemKind::Task => self.tasks.contains_key(&whole(number, self.last_number)),
+            ItemKind::Audit => self.audit.contains_key(&whole(number, self.last_number)),
             ItemKind::Note => self.notes.get(number).is_some(),
         };
         there
@@ -265,7 +280,7 @@ impl State {
             }
             ItemKind::Saved => self.keys[number].saved.iter().filter_map(|saved| saved.result).collect(),
             ItemKind::Request => alloc::vec![self.requests[number].answer],
-            ItemKind::Task => self.tasks[&u64::from(number)].patch.into_iter().collect(),
+            ItemKind::Task => self.tasks[&whole(number, self.last_number)].patch.into_iter().collect(),
             _ => Vec::new(),
         }
     }

@@ -38,7 +38,7 @@ pub use codec::{BatchHead, DecodeError, LEVEL, decode_batch, encode_batch};
 pub use command::*;
 pub use decide::{CANCELLED_MAX, SavedAnswer, TaskStep, decide, decode_saved};
 pub use draft::Draft;
-pub use event::{Cursor, Event};
+pub use event::{Cursor, Event, TaskKind};
 pub use figures::{Histogram, Percentiles};
 pub use id::{Hash, JobId, Receipt, Secret};
 pub use items::{CopyPlan, ItemKind};

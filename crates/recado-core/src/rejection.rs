@@ -157,6 +157,8 @@ pub enum StaleReason {
     Forwarded,
     /// Another job with its idempotency key.
     KeyTaken,
+    /// The job was given another payload.
+    Replaced,
     /// This server did not make it, or not for this job.
     Forged,
 }
@@ -175,6 +177,7 @@ impl StaleReason {
             Self::Replayed => "replayed",
             Self::Forwarded => "forwarded",
             Self::KeyTaken => "key-taken",
+            Self::Replaced => "replaced",
             Self::Forged => "forged",
         }
     }

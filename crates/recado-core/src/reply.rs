@@ -7,6 +7,7 @@ use core::fmt;
 
 use minicbor::{Decode, Encode};
 
+use crate::event::TaskKind;
 use crate::id::JobId;
 
 /// A run of bytes in the tail of one batch of the log.
@@ -267,6 +268,8 @@ pub enum TaskState {
 pub struct TaskView {
     /// Its number.
     pub id: u64,
+    /// What it does.
+    pub kind: TaskKind,
     /// Its queue.
     pub queue: Arc<str>,
     /// Where it is.

@@ -100,8 +100,12 @@ fn commit(state: &mut State, draft: &mut Draft) {
 }
 
 fn run_tick(state: &mut State, moment: Moment, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let mut left = ADVANCE_MAX;
     for _ in 0..TICK_STEPS_MAX {
-        state.advance(moment.at, ADVANCE_MAX);
+        left -= state.advance(moment.at, left);
+        if left == 0 {
+            break;
+        }
         if step(state, moment, &Command::Tick, draft)? == (Reply::Ticked { more: false }) {
             return Ok(Reply::Ticked { more: false });
         }

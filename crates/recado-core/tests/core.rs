@@ -20,6 +20,8 @@ mod words;
 #[path = "core/world.rs"]
 mod world;
 
+#[path = "core/bounds.rs"]
+mod bounds;
 #[path = "core/clock.rs"]
 mod clock;
 #[path = "core/keys.rs"]

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use crate::draft::Draft;
 use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Span};
-use crate::items::{CopyPlan, ItemKind};
+use crate::items::{CopyPlan, ItemKind, whole};
 use crate::state::{NONE, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
@@ -35,11 +35,11 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             Event::RequestAnswered { request: request.hash, body: request.body, answer, until: request.until }
         }
         ItemKind::Task => {
-            let mut record = state.tasks[&u64::from(number)].record.clone();
+            let mut record = state.tasks[&whole(number, state.last_number)].record.clone();
             record.patch = first(draft);
             Event::TaskSet(Box::new(record))
         }
-        ItemKind::Audit => Event::Audited(Box::new(state.audit[&u64::from(number)].record.clone())),
+        ItemKind::Audit => Event::Audited(Box::new(state.audit[&whole(number, state.last_number)].record.clone())),
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }

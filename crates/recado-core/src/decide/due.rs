@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use crate::command::{Failure, Moment};
 use crate::draft::Draft;
 use crate::event::{Event, LeaseState, Removal};
+use crate::items::whole;
 use crate::meta::ErrorEntry;
 use crate::options::OnDead;
 use crate::reply::State as JobState;
@@ -58,7 +59,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         }
         Timer::Dedup(slot) => draft.push(Event::DedupEnded { hash: state.dedups[slot].window.dedup.hash }),
         Timer::Request(slot) => draft.push(Event::RequestEnded { request: state.requests[slot].hash }),
-        Timer::Task(task) => draft.push(Event::TaskForgotten { task: u64::from(task) }),
+        Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
     true
 }

@@ -13,6 +13,7 @@ use crate::command::{Dedup, Enqueue, Moment, NewJob, OnDuplicate, RequestKey, Wh
 use crate::draft::Draft;
 use crate::event::{DedupRecord, Event, JobRecord, QueueRecord, Span};
 use crate::id::{Hash, JobId};
+use crate::items::ITEMS_MAX;
 use crate::meta::Meta;
 use crate::options::{Overrides, QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
@@ -151,7 +152,8 @@ pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mu
     if !create {
         find_queue(state, name)?;
     }
-    if state.queues.len() >= QUEUES_MAX {
+    // Numbers of queues are never used again, and there are 2^28 of them.
+    if state.queues.len() >= QUEUES_MAX || state.last_queue >= ITEMS_MAX {
         return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
     }
     let number = state.last_queue + 1;

@@ -84,7 +84,7 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             }
             Ok(Reply::Done)
         }
-        Command::SaveFigures { after } => Ok(operate::save_figures(state, moment, *after, draft)),
+        Command::SaveFigures { after } => Ok(operate::save_figures(state, *after, draft)),
     }
 }
 

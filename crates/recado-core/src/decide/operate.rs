@@ -7,6 +7,7 @@ use super::{audit, find_queue, tasks};
 use crate::command::{Actor, Configure, Moment};
 use crate::draft::Draft;
 use crate::event::{Event, QueueRecord};
+use crate::items::ITEMS_MAX;
 use crate::options::{QueueOptions, Source};
 use crate::rejection::Rejection;
 use crate::reply::Reply;
@@ -26,7 +27,7 @@ pub(super) fn configure(
         return Err(Rejection::PreconditionFailed);
     }
     let Some(queue) = queue else {
-        if state.queues.len() >= QUEUES_MAX {
+        if state.queues.len() >= QUEUES_MAX || state.last_queue >= ITEMS_MAX {
             return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
         }
         draft.push(Event::QueueSet(Box::new(QueueRecord {
@@ -62,11 +63,11 @@ pub(super) fn configure(
 const FIGURES_BYTES_MAX: usize = 32 * 1024;
 
 /// Writes the rolling figures of queues with a number above `after`, as many as fit.
-pub(super) fn save_figures(state: &State, moment: Moment, after: Option<u32>, draft: &mut Draft) -> Reply {
+pub(super) fn save_figures(state: &State, after: Option<u32>, draft: &mut Draft) -> Reply {
     use core::ops::Bound::{Excluded, Unbounded};
     let mut bytes = 0;
     for (number, queue) in state.queues.range((after.map_or(Unbounded, Excluded), Unbounded)) {
-        let Some(figures) = queue.figures.save(moment.at) else { continue };
+        let Some(figures) = queue.figures.save() else { continue };
         bytes += figures.encoded_bytes_max();
         if bytes > FIGURES_BYTES_MAX {
             return Reply::FiguresSaved { next: Some(number - 1) };

@@ -22,7 +22,7 @@ pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut
         let cancel_requested = state.jobs[slot].cancel_requested();
         Ok(Reply::Settled(Settled { id: receipt.job, repeated, visible_at, cancel_requested }))
     };
-    match standing(state, slot, &receipt, &settle.outcome) {
+    match standing(state, slot, state.elapsed(moment.at), &receipt, &settle.outcome) {
         Standing::Repeated => settled(true, None),
         Standing::Overtaken(reason) => {
             let now = state.state_at(&state.jobs[slot], moment.at);
@@ -49,7 +49,7 @@ enum Standing {
     Overtaken(StaleReason),
 }
 
-fn standing(state: &State, slot: Slot, receipt: &Receipt, outcome: &Outcome) -> Standing {
+fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outcome: &Outcome) -> Standing {
     let job = &state.jobs[slot];
     let Some(lease) = job.lease().filter(|lease| lease.nonce == receipt.nonce && lease.fence == receipt.fence) else {
         return Standing::Overtaken(StaleReason::ReceivedAgain);
@@ -64,10 +64,15 @@ fn standing(state: &State, slot: Slot, receipt: &Receipt, outcome: &Outcome) -> 
         (true, _) => Standing::Repeated,
         (false, reason) => Standing::Overtaken(reason.unwrap_or(StaleReason::Settled)),
     };
+    let is_extend = matches!(outcome, Outcome::Extend { .. });
     match lease.state {
         LeaseState::Held => Standing::Counts,
         LeaseState::Lapsed => match ended {
             Some(reason) => Standing::Overtaken(reason),
+            // No extend goes beyond the timeout that ended the attempt.
+            None if is_extend && lease.timeout_elapsed_at.is_some_and(|at| at <= elapsed_at) => {
+                Standing::Overtaken(StaleReason::Settled)
+            }
             None if job.state == JobState::Completed => Standing::Overtaken(StaleReason::KeyTaken),
             None if is_key_taken(state, job, slot) => Standing::Overtaken(StaleReason::KeyTaken),
             None => Standing::Counts,
@@ -82,6 +87,7 @@ fn standing(state: &State, slot: Slot, receipt: &Receipt, outcome: &Outcome) -> 
         LeaseState::Released => same(matches!(outcome, Outcome::Release { .. })),
         LeaseState::Replayed => Standing::Overtaken(StaleReason::Replayed),
         LeaseState::KeyTaken => Standing::Overtaken(StaleReason::KeyTaken),
+        LeaseState::Replaced => Standing::Overtaken(StaleReason::Replaced),
         LeaseState::Cancelled => Standing::Overtaken(ended.unwrap_or(StaleReason::Cancelled)),
     }
 }

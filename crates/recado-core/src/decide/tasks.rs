@@ -168,8 +168,7 @@ impl State {
     /// Tasks that are at work.
     #[must_use]
     pub fn running_tasks(&self) -> Vec<u64> {
-        let running = self.tasks.iter().filter(|(_, task)| task.record.state == TaskState::Running);
-        running.map(|(id, _)| *id).collect()
+        self.running.iter().copied().collect()
     }
 
     /// What a task does next, at most `max` jobs of it.
@@ -261,6 +260,7 @@ impl State {
         ];
         TaskView {
             id: record.id,
+            kind: record.kind,
             queue: self.queues.get(&record.queue).map_or_else(|| "".into(), |queue| queue.name.clone()),
             state: record.state,
             started_at: record.started_at,
@@ -414,8 +414,7 @@ pub(super) fn cancel(
     actor: &Actor,
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
-    let task = state.tasks.get(&task).ok_or(Rejection::TaskNotFound)?;
-    let mut view = state.task_view(task);
+    let mut view = state.task_view(state.tasks.get(&task).ok_or(Rejection::TaskNotFound)?);
     if view.state == TaskState::Running {
         view.state = TaskState::Cancelled;
         draft.push(Event::TaskEnded { task: view.id, state: TaskState::Cancelled, at: moment.at });

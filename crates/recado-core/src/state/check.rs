@@ -294,7 +294,8 @@ impl State {
         let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.window.dedup.until?, slot)));
         wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
         wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));
-        let ended = self.tasks.values().filter_map(|task| Some((task.record.ended_at?, task.record.id as u32)));
+        let ended =
+            self.tasks.values().filter_map(|task| Some((task.record.ended_at?, crate::items::short(task.record.id))));
         wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));
         assert_eq!(self.timers.wall, wall.into_iter().collect(), "timers on the wall clock");
         assert_eq!(self.timers.elapsed, elapsed.into_iter().collect(), "timers of elapsed time");
@@ -314,14 +315,14 @@ impl State {
         expect(ItemKind::Dedup, &mut windows.map(|(slot, _)| slot));
         expect(ItemKind::Producer, &mut self.producers.iter().map(|(slot, _)| slot));
         expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));
-        expect(ItemKind::Task, &mut self.tasks.keys().map(|id| *id as u32));
-        expect(ItemKind::Audit, &mut self.audit.keys().map(|id| *id as u32));
+        expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
+        expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));
         let linked = self.items_in_order();
         assert!(linked.is_sorted_by_key(|(.., base)| *base), "items are in the order of their bases");
         let count = linked.len();
         let linked: BTreeSet<(u32, u32)> = linked.into_iter().map(|(kind, number, _)| (kind as u32, number)).collect();
         assert_eq!((count, linked), (expected.len(), expected), "items in the list");
-        assert_eq!(self.live_bytes, self.counted_live_bytes(), "bytes of the live items");
+        assert_eq!(self.weight, self.counted_weight(), "what the items cost");
     }
 }

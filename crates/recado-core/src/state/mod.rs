@@ -11,6 +11,7 @@ pub(crate) mod standing;
 mod table;
 mod timers;
 mod view;
+mod weight;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ pub use queue::LANES_MAX;
 pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, Note, Queue, Spot, Task};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};
+pub(crate) use weight::Weight;
 
 /// Queues a shard may hold.
 pub const QUEUES_MAX: usize = 10_000;
@@ -69,6 +71,8 @@ pub struct State {
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) notes: Table<Note>,
     pub(crate) tasks: BTreeMap<u64, Task>,
+    /// Tasks that are at work.
+    pub(crate) running: BTreeSet<u64>,
     pub(crate) audit: BTreeMap<u64, AuditEntry>,
     pub(crate) attempts: BTreeMap<u128, Attempt>,
 
@@ -89,7 +93,8 @@ pub struct State {
     pub(crate) ended: Vec<JobId>,
     /// Workers with news about a cancel.
     pub(crate) cancel_news: Vec<u128>,
-    pub(crate) live_bytes: u64,
+    /// What all items cost, in the log and in memory.
+    pub(crate) weight: Weight,
     pub(crate) memory_limit_bytes: u64,
 }
 
@@ -124,6 +129,7 @@ impl State {
             requests: Table::default(),
             notes: Table::default(),
             tasks: BTreeMap::new(),
+            running: BTreeSet::new(),
             audit: BTreeMap::new(),
             attempts: BTreeMap::new(),
             followers: BTreeMap::new(),
@@ -135,7 +141,7 @@ impl State {
             wakes: Vec::new(),
             ended: Vec::new(),
             cancel_news: Vec::new(),
-            live_bytes: 0,
+            weight: Weight::default(),
             memory_limit_bytes: u64::MAX,
         }
     }
@@ -162,12 +168,6 @@ impl State {
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.queues.values().map(|queue| queue.count(JobState::InFlight)).sum()
-    }
-
-    /// Bytes that the live items need in the log.
-    #[must_use]
-    pub fn live_bytes(&self) -> u64 {
-        self.live_bytes
     }
 
     /// Above so many bytes producers are refused.

@@ -18,6 +18,7 @@ use crate::state::{State, Timer, flag};
 impl State {
     /// Puts a job where its fields say.
     pub(crate) fn stand(&mut self, slot: Slot) {
+        self.weigh_job(slot);
         let job = &self.jobs[slot];
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
@@ -57,6 +58,7 @@ impl State {
 
     /// Takes a job out of where it stands.
     pub(crate) fn unstand(&mut self, slot: Slot) {
+        self.unweigh_job(slot);
         let job = &self.jobs[slot];
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
@@ -301,6 +303,7 @@ impl State {
             (group.in_flight == 0 && !self.jobs[job].has(flag::KEY_HELD)).then_some((lane, spot))
         });
         let fair = queue.settings.fair;
+        let mut gives_more = false;
         for part in &mut group.lanes {
             let gives = !is_at_limit
                 && part.ready > 0
@@ -318,6 +321,7 @@ impl State {
             if rank != part.rank {
                 let before = part.rank.take();
                 part.rank = rank;
+                gives_more |= rank.is_some();
                 queue.move_in_ring(part.lane, slot, before, rank);
             }
         }
@@ -330,6 +334,10 @@ impl State {
         };
         let before = core::mem::replace(&mut group.held, held);
         queue.count_group_hold(before, held);
+        // Whatever let the group give a job: its new head may be one that somebody waits for.
+        if gives_more {
+            self.wake(number);
+        }
     }
 }
 

@@ -9,13 +9,6 @@ use crate::reply::State as JobState;
 use crate::state::slab::{NONE, Slot};
 use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, State, Timer, domain, flag};
 
-/// What an item costs in the log besides its bytes.
-const ITEM_BYTES: u64 = 160;
-
-fn job_bytes(job: &Job) -> u64 {
-    ITEM_BYTES + u64::from(job.payload_bytes) + u64::from(job.meta_bytes)
-}
-
 fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u128 {
     let number = u64::from(schema_version) << 8 | u64::from(priority);
     secret.hash(domain::LANE, number, &[kind.as_bytes()]).0
@@ -62,7 +55,6 @@ impl State {
             extra,
         });
         self.link_item(ItemKind::Job, slot, position);
-        self.live_bytes += job_bytes(&self.jobs[slot]);
         if let Some(dedup) = record.dedup {
             self.hold_dedup(position, slot, dedup);
         }
@@ -75,16 +67,14 @@ impl State {
         slot
     }
 
-    /// The bytes of a job stand, whole, in the batch at `position` now.
+    /// The bytes of a job stand, whole, in the batch at `position` now; its caller weighs it anew.
     pub(crate) fn move_job(&mut self, slot: Slot, position: u64, record: &JobRecord) {
-        self.live_bytes -= job_bytes(&self.jobs[slot]);
         let job = &mut self.jobs[slot];
         (job.body_position, job.body_offset) = (position, record.payload.offset);
         (job.payload_bytes, job.meta_bytes) = (record.payload.length, record.meta.length);
         if let Some(extra) = &mut job.extra {
             extra.payload = None;
         }
-        self.live_bytes += job_bytes(&self.jobs[slot]);
         self.link_item(ItemKind::Job, slot, position);
     }
 
@@ -101,7 +91,6 @@ impl State {
             }
         }
         let job = self.jobs.remove(slot);
-        self.live_bytes -= job_bytes(&job);
         self.queue_mut(job.queue).leave_lane(job.lane);
         self.leave_group(job.group);
     }
@@ -181,13 +170,11 @@ impl State {
         self.dedups[slot].window = window;
         if let Some(at) = before {
             self.timers.clear(false, at, Timer::Dedup(slot));
-            self.live_bytes -= ITEM_BYTES;
         }
         match window.dedup.until {
             Some(at) => {
                 self.timers.set(false, at, Timer::Dedup(slot));
                 self.link_item(ItemKind::Dedup, slot, position);
-                self.live_bytes += ITEM_BYTES;
             }
             None => self.unlink_item(ItemKind::Dedup, slot),
         }
@@ -199,7 +186,6 @@ impl State {
         let entry = self.dedups.remove(slot);
         if let Some(at) = entry.window.dedup.until {
             self.timers.clear(false, at, Timer::Dedup(slot));
-            self.live_bytes -= ITEM_BYTES;
         }
         if entry.job != NONE {
             self.jobs[entry.job].dedup = NONE;
@@ -279,14 +265,12 @@ impl State {
             if !saved.ended {
                 self.timers.clear(false, saved.look_at, Timer::Key(slot));
             }
-            self.live_bytes -= ITEM_BYTES + saved.result.map_or(0, |place| u64::from(place.length));
         }
     }
 
     /// Saves the result of a key's first success.
     pub(crate) fn save_result(&mut self, position: u64, slot: Slot, until: u64, result: Option<crate::reply::Place>) {
         self.drop_saved(slot);
-        self.live_bytes += ITEM_BYTES + result.map_or(0, |place| u64::from(place.length));
         self.keys[slot].saved =
             Some(Box::new(crate::state::Saved { link: Link::default(), until, look_at: until, result, ended: false }));
         self.unused_keys.remove(&slot);
@@ -339,23 +323,5 @@ impl State {
         if self.businesses[slot].jobs == 0 {
             self.businesses.remove(slot);
         }
-    }
-
-    /// What [`State::live_bytes`] must be, counted anew.
-    pub(crate) fn counted_live_bytes(&self) -> u64 {
-        let jobs: u64 = self.jobs.iter().map(|(_, job)| job_bytes(job)).sum();
-        let saved = self.keys.iter().filter_map(|(_, key)| key.saved.as_ref());
-        let saved: u64 = saved.map(|saved| ITEM_BYTES + saved.result.map_or(0, |place| u64::from(place.length))).sum();
-        let windows = self.dedups.iter().filter(|(_, entry)| entry.window.dedup.until.is_some()).count();
-        jobs + saved + ITEM_BYTES * windows as u64
-    }
-
-    /// Estimate of the memory that jobs and keys take.
-    #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        const JOB_BYTES: u64 = 200;
-        const KEY_BYTES: u64 = 96;
-        let keys = self.keys.len() + self.dedups.len() + self.businesses.len() + self.groups.len();
-        self.jobs.len() as u64 * JOB_BYTES + (keys + self.requests.len()) as u64 * KEY_BYTES
     }
 }

@@ -431,3 +431,39 @@ fn a_refused_request_may_be_sent_again() {
         "#,
     );
 }
+
+#[test]
+fn rules_of_keys_do_not_wait_for_timers() {
+    check(
+        r#"
+        t=0 queue q idem=1h                  -> created 1
+        enqueue q a key=k ; b key=k ; c dedup=d:1h -> a b c
+        receive q                            -> a
+        ticks off                            ->
+        ack a done                           -> ok
+        receive q max=9                      -> c
+        receive q max=9                      -> - idempotency-key-in-flight
+        ack c                                -> ok
+        job b                                -> ready held=idempotency-key-in-flight
+        ticks on                             ->
+        job b                                -> completed result=done
+        ticks off                            ->
+        t=59m enqueue q d dedup=d:1h         -> dup(c differs completed)
+        t=1h enqueue q e key=k ; f dedup=d:1h -> e f
+        ticks on                             ->
+        receive q max=9                      -> e f
+        "#,
+    );
+}
+
+#[test]
+fn a_request_that_is_over_is_taken_anew_before_its_timer() {
+    check(
+        r#"
+        t=0 enqueue q request=r:body a       -> a created
+        ticks off                            ->
+        t=10m enqueue q request=r:other b    -> b
+        enqueue q request=r:other c          -> b saved
+        "#,
+    );
+}

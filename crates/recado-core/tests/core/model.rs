@@ -49,6 +49,7 @@ pub enum Ended {
     Replayed,
     KeyTaken,
     Cancelled,
+    Replaced,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +94,16 @@ pub struct Job {
     pub died_at: u64,
     /// Deduplication that lasts while it is unfinished, given up by its death.
     pub released_dedup: Option<u8>,
+}
+
+impl Job {
+    /// Another payload must run: nobody can ack it for the old one.
+    pub fn take_payload(&mut self, payload: u8) {
+        self.payload = payload;
+        if let Some(lease) = self.lease.as_mut().filter(|lease| lease.state == Ended::Lapsed) {
+            lease.state = Ended::Replaced;
+        }
+    }
 }
 
 impl Job {
@@ -549,6 +560,9 @@ impl Model {
             Ended::Held => Ok(true),
             Ended::Lapsed => match ended {
                 Some(reason) => Err(reason),
+                None if outcome == Ended::Held && lease.timeout.is_some_and(|at| at <= self.elapsed()) => {
+                    Err("settled")
+                }
                 None if is_taken || job.at == At::Completed => Err("key-taken"),
                 None => Ok(true),
             },
@@ -557,6 +571,7 @@ impl Model {
             Ended::Killed => Ok(true),
             Ended::Replayed => Err("replayed"),
             Ended::KeyTaken => Err("key-taken"),
+            Ended::Replaced => Err("replaced"),
             Ended::Cancelled => Err(ended.unwrap_or("cancelled")),
             Ended::Acked | Ended::Failed | Ended::Released if lease.state == outcome => Ok(false),
             Ended::Acked | Ended::Failed | Ended::Released => Err(ended.unwrap_or("settled")),

@@ -80,6 +80,8 @@ fn a_worker_gets_what_it_declares() {
         job a                                -> ready held=no-capable-worker
         receive q max=9 types=mail worker=v  -> a
         receive q types=mail worker=v        -> -
+        enqueue q e type=mail v=5 ; f type=mail v=6 ; g type=mail v=2 -> e f g
+        receive q max=9 types=mail@3-5 worker=v -> e
         "#,
     );
 }
@@ -370,4 +372,22 @@ fn lanes_have_a_limit() {
         enqueue q z type=t0                  -> ! full lanes 1025/1024
     "#;
     check_between(&script, &[Between::Nothing]);
+}
+
+#[test]
+fn what_is_due_is_handed_out_before_its_timer() {
+    check(
+        r#"
+        t=0 queue q keep=1s backoff=fixed:5s -> created 1
+        enqueue q a delay=5s ; b ; c expires=3s ; d -> a b c d
+        receive q                            -> b
+        fail b                               -> ok
+        receive q max=1                      -> c
+        ack c                                -> ok
+        enqueue q e expires=3s               -> e
+        ticks off                            ->
+        t=5s receive q max=9                 -> d a b@2
+        job e                                -> expired
+        "#,
+    );
 }

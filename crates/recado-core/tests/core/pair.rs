@@ -362,7 +362,8 @@ impl Pair {
                 holder => {
                     if let Some(number) = holder.filter(|number| mode == 1 && self.model.is_waiting(*number)) {
                         let job = self.model.job(number);
-                        (job.payload, job.place, job.due_elapsed, job.at_once) = (spec.payload, due, None, false);
+                        job.take_payload(spec.payload);
+                        (job.place, job.due_elapsed, job.at_once) = (due, None, false);
                         self.model.windows.get_mut(&(queue, key)).unwrap().payload = spec.payload;
                     }
                     return Ok(Expected { number: window.job, is_duplicate: true, is_same, state, behind: None });

@@ -64,7 +64,9 @@ impl Pair {
         }
         let job = self.model.job(number);
         job.priority = priority.unwrap_or(job.priority);
-        job.payload = payload.unwrap_or(job.payload);
+        if let Some(byte) = payload {
+            job.take_payload(byte);
+        }
         if let Some(ms) = delay {
             (job.place, job.due_elapsed, job.at_once) = (now + ms, None, false);
         }

@@ -2,7 +2,7 @@
 //! state made anew from the log after every line, and with all items written again and the rest of the log
 //! freed after every line. The replies must not differ.
 //!
-//! `t=5s` sets the clock, `+5s` moves it; every operation stands between two ticks, as in the shard. Jobs
+//! `t=5s` sets the clock, `+5s` moves it; every operation stands between two ticks unless `ticks off`. Jobs
 //! are called by the names they were enqueued under; `a#1` is the first delivery of `a`, `a` its last one.
 
 use std::collections::BTreeMap;
@@ -140,6 +140,11 @@ impl Play {
             "stepclock" => self.step_clock(line.word(0)),
             "step" => {
                 self.world.step_tasks(line.word(0).parse().expect("a number"));
+                String::new()
+            }
+            "ticks" => {
+                self.world.ticks = line.word(0) == "on";
+                self.world.tick();
                 String::new()
             }
             "steps" => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use recado_core::{Actor, Answer, Command, Query, Reply, TaskState, TaskView};
+use recado_core::{Actor, Answer, Command, Query, Reply, TaskKind, TaskState, TaskView};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -108,8 +108,14 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> Result<Res
 )]
 pub(crate) async fn get(State(app): State<App>, Id(id): Id, request: Request) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
-    match app.shard.query(Query::Task(replay_id(&id)?)).await? {
-        Answer::Task(view) => Ok(answer(StatusCode::OK, &ReplayBody::new(&view))),
+    Ok(answer(StatusCode::OK, &ReplayBody::new(&replay(&app, &id).await?)))
+}
+
+/// Purges and discards are numbered like replays, but are none.
+async fn replay(app: &App, id: &str) -> Result<TaskView, Problem> {
+    match app.shard.query(Query::Task(replay_id(id)?)).await? {
+        Answer::Task(view) if view.kind == TaskKind::Replay => Ok(*view),
+        Answer::Task(_) => Err(recado_core::Rejection::TaskNotFound.into()),
         other => Err(unexpected(&other)),
     }
 }
@@ -122,7 +128,8 @@ pub(crate) async fn get(State(app): State<App>, Id(id): Id, request: Request) ->
 )]
 pub(crate) async fn cancel(State(app): State<App>, Id(id): Id, request: Request) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
-    match app.shard.call(Command::CancelTask { task: replay_id(&id)?, actor: Actor::default() }).await? {
+    let task = replay(&app, &id).await?.id;
+    match app.shard.call(Command::CancelTask { task, actor: Actor::default() }).await? {
         Reply::Task(view) => Ok(answer(StatusCode::OK, &ReplayBody::new(&view))),
         other => Err(unexpected(&other)),
     }
