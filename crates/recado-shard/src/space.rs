@@ -36,6 +36,11 @@ pub(crate) fn class(command: &Command) -> Class {
 /// For what has no bound of its own: the list of jobs of a bulk action.
 const OPEN_BYTES_MAX: usize = 128 * 1024;
 
+/// Upper bound of a step of a bulk action with so many jobs, without their payloads.
+pub(crate) fn step_bytes(jobs: usize) -> usize {
+    (jobs + 2) * EVENT_BYTES_MAX
+}
+
 /// Upper bound of the bytes it adds to a batch.
 pub(crate) fn bound(command: &Command) -> usize {
     let bytes = match command {

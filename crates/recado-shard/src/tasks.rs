@@ -1,13 +1,14 @@
 //! Bulk actions, stepped between commands: at most [`TASK_JOBS_MAX`] jobs or [`TASK_TIME_MAX`] a turn.
 //!
 //! A replay with a patch needs each payload as it is. Payload and patch are read and merged off the
-//! writer; the step follows when they are there. A payload that cannot be read or patched is passed over
-//! and counted, it does not stop the others.
+//! writer; the step follows when they are there. A payload that cannot be read or patched, or that outgrows
+//! its queue's limit by it, is passed over and counted, it does not stop the others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use recado_core::{Command, Place, TaskStep};
 
 use crate::clock::Now;
@@ -23,16 +24,16 @@ const TASK_JOBS_MAX: usize = 1_000;
 const STEP_JOBS_MAX: usize = 100;
 /// Time that the tasks of a shard take in one turn.
 const TASK_TIME_MAX: Duration = Duration::from_millis(1);
-/// Payloads merged for one step, in bytes.
-const STEP_BYTES_MAX: u64 = 1024 * 1024;
+/// Payloads merged for one step, before and after, in bytes; one alone may be larger.
+const STEP_BYTES_MAX: usize = 1024 * 1024;
 
 /// Merges a patch into a payload; the text says why it cannot.
 pub type MergePatch = fn(patch: &[u8], payload: &[u8]) -> Result<Vec<u8>, String>;
 
-/// A step whose payloads are ready.
+/// A step whose payloads are ready; none when its first payload has moved in the log meanwhile.
 pub(crate) struct Patched {
     task: u64,
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Default)]
@@ -72,7 +73,9 @@ impl Shard {
             return Ok(false);
         }
         while let Some(patched) = self.tasks.patched.pop() {
-            if !self.step_task(now, &patched.command)? {
+            if let Some(command) = &patched.command
+                && !self.step_task(now, command)?
+            {
                 self.tasks.patched.push(patched);
                 return Ok(true);
             }
@@ -124,7 +127,8 @@ impl Shard {
 
     /// False when there is no room for it.
     fn step_task(&mut self, now: Now, command: &Command) -> Result<bool, recado_log::Error> {
-        let bytes = space::bound(command).min(self.writer.command_bytes_max());
+        // Steps are chosen so that any batch holds them: see `mergeable`.
+        let bytes = space::bound(command);
         if self.writer.claim(now, space::class(command), bytes)? != Room::Yes {
             return Ok(false);
         }
@@ -138,56 +142,116 @@ impl Shard {
     fn read_payloads(&mut self, now: Now, task: u64, patch: Place, mut next: TaskStep) -> Turn {
         let count = self.readable(patch, &next.jobs);
         if count == 0 {
-            // It stands in the batch being built and can be read once that is submitted.
+            // It stands in a batch that is not written yet.
             return Turn::NoRoom;
         }
         if count < next.jobs.len() {
             next = self.writer.state.next_of_task(now.wall, task, count);
         }
         self.tasks.reading.insert(task);
-        let (shared, merge) = (Arc::clone(&self.writer.shared), self.merge_patch);
+        let merge = Merge {
+            shared: Arc::clone(&self.writer.shared),
+            merge: self.merge_patch,
+            // What a batch can hold beside the facts of a step limits even a single payload.
+            payload_max: usize::try_from(next.payload_max_bytes).unwrap_or(usize::MAX).min(self.mergeable()),
+            sum_max: STEP_BYTES_MAX.min(self.mergeable()),
+        };
         self.writer.shared.workers.run(Box::new(move || {
-            let TaskStep { jobs, cursor, last, .. } = next;
-            let chosen = jobs.len();
-            let jobs = merge_all(&shared, merge, patch, jobs);
-            let unpatchable = (chosen - jobs.len()) as u64;
-            let command = Command::StepTask { task, jobs, unpatchable, cursor, last };
-            shared.inbox.push_internal([Internal::Patched(Box::new(Patched { task, command }))]);
+            let command = merge.step(task, patch, next);
+            let patched = Patched { task, command };
+            merge.shared.inbox.push_internal([Internal::Patched(Box::new(patched))]);
         }));
         Turn::Waits
     }
 
+    /// Payload bytes that fit in one batch beside the facts of a step.
+    fn mergeable(&self) -> usize {
+        self.writer.command_bytes_max().saturating_sub(space::step_bytes(STEP_JOBS_MAX))
+    }
+
     /// How many of `jobs` can be read now and merged in one step.
     fn readable(&self, patch: Place, jobs: &[(u64, Place)]) -> usize {
-        let unreadable = self.writer.draft_position();
-        if Some(patch.position) == unreadable {
+        let written = self.writer.log.written().0;
+        if patch.position > written {
             return 0;
         }
         let mut bytes = 0;
         // One alone always fits.
         let mut fits = |place: Place| {
-            bytes += u64::from(place.length);
-            bytes <= STEP_BYTES_MAX || bytes == u64::from(place.length)
+            let length = place.length as usize;
+            bytes += length;
+            bytes <= STEP_BYTES_MAX || bytes == length
         };
-        jobs.iter().take_while(|(_, place)| Some(place.position) != unreadable && fits(*place)).count()
+        jobs.iter().take_while(|(_, place)| place.position <= written && fits(*place)).count()
     }
 }
 
-/// Those that cannot be patched are left out.
-fn merge_all(shared: &Shared, merge: MergePatch, patch: Place, jobs: Vec<(u64, Place)>) -> Vec<(u64, Option<Vec<u8>>)> {
-    let patch = shared.read(patch);
-    let merge_one = |place| {
-        let patch = patch.as_ref().map_err(ToString::to_string)?;
-        let payload = shared.read(place).map_err(|error| error.to_string())?;
-        merge(patch, &payload)
-    };
-    let step = |(seq, place): (u64, Place)| match merge_one(place) {
-        Ok(payload) => Some((seq, Some(payload))),
-        Err(reason) => {
-            tracing::warn!(seq, reason, "a dead job's payload could not be patched: it is not replayed");
-            shared.count_unpatched();
-            None
+/// Merges a patch into the payloads of one step, on a reader thread.
+struct Merge {
+    shared: Arc<Shared>,
+    merge: MergePatch,
+    /// Largest payload, in bytes.
+    payload_max: usize,
+    /// All payloads of the step, in bytes.
+    sum_max: usize,
+}
+
+/// Why there is no merged payload.
+enum Unmerged {
+    /// The payload, or the patch itself, stands somewhere else by now: choose again.
+    Moved,
+    /// Passed over, for this reason.
+    Unpatchable(String),
+}
+
+impl Merge {
+    /// The step, or as much of it as fits; what is left is chosen again.
+    fn step(&self, task: u64, patch: Place, next: TaskStep) -> Option<Command> {
+        let TaskStep { jobs: chosen, cursors, last, .. } = next;
+        let patch = self.read(patch);
+        let (mut jobs, mut unpatchable) = (Vec::with_capacity(chosen.len()), 0);
+        let (mut taken, mut bytes) = (0_usize, 0);
+        for (seq, place) in &chosen {
+            match self.one(&patch, *place) {
+                Err(Unmerged::Moved) => break,
+                Err(Unmerged::Unpatchable(reason)) => {
+                    tracing::warn!(seq, reason, "a dead job's payload could not be patched: it is not replayed");
+                    self.shared.count_unpatched();
+                    unpatchable += 1;
+                }
+                Ok(payload) => {
+                    bytes += payload.len();
+                    if bytes > self.sum_max && !jobs.is_empty() {
+                        break;
+                    }
+                    jobs.push((*seq, Some(payload)));
+                }
+            }
+            taken += 1;
         }
-    };
-    jobs.into_iter().filter_map(step).collect()
+        let cursor = *cursors.get(taken.checked_sub(1)?)?;
+        Some(Command::StepTask { task, jobs, unpatchable, cursor, last: last && taken == chosen.len() })
+    }
+
+    fn one(&self, patch: &Result<Bytes, Unmerged>, place: Place) -> Result<Vec<u8>, Unmerged> {
+        let patch = match patch {
+            Ok(patch) => patch,
+            Err(Unmerged::Moved) => return Err(Unmerged::Moved),
+            Err(Unmerged::Unpatchable(reason)) => return Err(Unmerged::Unpatchable(reason.clone())),
+        };
+        let payload = self.read(place)?;
+        let merged = (self.merge)(patch, &payload).map_err(Unmerged::Unpatchable)?;
+        if merged.len() > self.payload_max {
+            let (actual, limit) = (merged.len(), self.payload_max);
+            return Err(Unmerged::Unpatchable(format!("it would have {actual} bytes, {limit} are allowed")));
+        }
+        Ok(merged)
+    }
+
+    fn read(&self, place: Place) -> Result<Bytes, Unmerged> {
+        self.shared.read(place).map_err(|error| match error {
+            recado_log::Error::Trimmed { .. } => Unmerged::Moved,
+            other => Unmerged::Unpatchable(other.to_string()),
+        })
+    }
 }

@@ -223,11 +223,6 @@ impl Writer {
         self.draft.is_empty().then_some(self.newest)
     }
 
-    /// Position of the batch being built, which no reader can see yet.
-    pub(crate) fn draft_position(&self) -> Option<u64> {
-        (!self.draft.is_empty()).then_some(self.draft.position)
-    }
-
     pub(crate) fn committed(&self) -> u64 {
         self.committed
     }

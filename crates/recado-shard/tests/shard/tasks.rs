@@ -129,8 +129,8 @@ fn a_replay_keeps_to_its_rate() {
 fn a_task_gets_past_any_number_of_jobs_that_are_not_meant() {
     let mut world = World::new();
     let later = |number: u64| NewJob { when: When::After(60_000 + number), ..job("{}") };
-    for from in [0, 500, 1_000] {
-        let call = world.call(enqueue("mail", (from..from + 500).map(later).collect()));
+    for from in [0, 250, 500, 750, 1_000, 1_250] {
+        let call = world.call(enqueue("mail", (from..from + 250).map(later).collect()));
         world.run(call).unwrap();
     }
     fill(&mut world, 10);
@@ -154,4 +154,32 @@ fn a_filter_finds_the_few_behind_the_many() {
     let call = run_task(&world, Action::Discard { select });
     let view = world.run(call).unwrap();
     assert_eq!((view.state, view.acted), (TaskState::Completed, 1));
+}
+
+#[test]
+fn a_patch_that_outgrows_the_queues_limit_leaves_the_jobs_dead() {
+    let mut world = World::new();
+    dead(&mut world, &["{1}", "[2]", "{3}"]);
+    let call = run_task(&world, Action::Replay(replay(Some(&"x".repeat(70_000)))));
+    let view = world.run(call).unwrap();
+    assert_eq!((view.state, view.matched, view.acted), (TaskState::Completed, 3, 0));
+    assert_eq!(world.handle.status().unpatched, 3);
+    assert!(world.take("mail", 10).is_empty());
+}
+
+#[test]
+fn payloads_that_grow_by_a_patch_are_replayed_in_as_many_steps_as_they_need() {
+    let mut world = World::new();
+    // Their queue would take each of them, no batch of this log takes all.
+    dead(&mut world, &["{1}"; 40]);
+    let call = run_task(&world, Action::Replay(replay(Some(&"x".repeat(60_000)))));
+    let view = world.run(call).unwrap();
+    assert_eq!((view.state, view.matched, view.acted), (TaskState::Completed, 40, 40));
+    let mut world = world.kill(Duration::from_secs(1));
+    let mut taken = 0;
+    while let Some(job) = world.take("mail", 1).first() {
+        assert_eq!(job.payload.len(), 60_003);
+        taken += 1;
+    }
+    assert_eq!(taken, 40);
 }
