@@ -8,6 +8,8 @@ mod demo;
 mod directory;
 mod kill;
 mod promises;
+mod readme;
 mod shutdown;
+mod storage;
 mod support;
 mod usage;

@@ -88,7 +88,7 @@ fn killed_at_random_moments_under_load() {
         until("all work is done", || {
             world.check();
             let is_done = |queue: &&str| stage.stats(queue)["depth"] == 0;
-            (world.is_quiet() && QUEUES.iter().all(|queue| is_done(&queue))).then_some(())
+            (world.is_quiet() && QUEUES.iter().all(is_done)).then_some(())
         });
     });
     world.check();

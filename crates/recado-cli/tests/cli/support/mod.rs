@@ -21,6 +21,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Size of a segment of the logs that are made here.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
+/// The binary.
+pub(crate) const RECADO: &str = env!("CARGO_BIN_EXE_recado");
+
 /// A directory of one test, removed at its end.
 pub(crate) struct Dir(PathBuf);
 
@@ -85,7 +88,12 @@ impl Run {
 
 /// The binary, without what this process's environment says to it, in an empty directory.
 pub(crate) fn command(cwd: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
+    command_through(RECADO, cwd, args)
+}
+
+/// Another program, for which the same holds.
+pub(crate) fn command_through(program: &str, cwd: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if name.starts_with("RECADO_") || name == "RUST_LOG" {
@@ -151,8 +159,12 @@ impl Process {
         self.lines.recv_timeout(PATIENCE).ok()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        signal_pid(self.child.id(), signal);
+        signal_pid(self.pid(), signal);
     }
 
     /// Waits for its end; the rest of what it said.
