@@ -1,0 +1,190 @@
+//! What everything costs: in the log, so that trimming knows how small the log can become, and in memory, so
+//! that it stays below its limit.
+//!
+//! Both are sums that are kept up to date. An item counts from the moment it is linked until it is unlinked; a
+//! job counts while it stands, for its fields change only while it does not.
+
+use alloc::boxed::Box;
+
+use crate::event::{QueueRecord, TaskRecord};
+use crate::items::{ItemKind, whole};
+use crate::options::BackoffCurve;
+use crate::reply::Place;
+use crate::state::slab::Slot;
+use crate::state::{Extra, Job, State};
+
+/// What a job or a record of texts costs in the log without its bytes.
+const ITEM_BYTES: u64 = 160;
+
+/// What an item costs in the log that is little more than a hash or two.
+const HASH_BYTES: u64 = 80;
+
+/// Numbers of a last delivery in the log.
+const LEASE_BYTES: u64 = 80;
+
+/// Numbers of a place in the log: offset and length.
+const SPAN_BYTES: u64 = 12;
+
+/// Options of a job or queue in the log, all set, without their texts and lists.
+const OPTIONS_BYTES: u64 = 128;
+
+/// A place of a list or filter in the log: a number of any size.
+const NUMBER_BYTES: u64 = 9;
+
+/// Bytes in the log, and bytes in memory beyond what is the same for all of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    pub(crate) log_bytes: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+impl Weight {
+    fn log(log_bytes: u64) -> Self {
+        Self { log_bytes, memory_bytes: 0 }
+    }
+
+    /// Something that is in the log as it is in memory.
+    fn both(bytes: u64) -> Self {
+        Self { log_bytes: ITEM_BYTES + bytes, memory_bytes: bytes }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.log_bytes += other.log_bytes;
+        self.memory_bytes += other.memory_bytes;
+    }
+
+    pub(crate) fn take(&mut self, other: Self) {
+        self.log_bytes -= other.log_bytes;
+        self.memory_bytes -= other.memory_bytes;
+    }
+}
+
+fn at(place: Place) -> u64 {
+    SPAN_BYTES + u64::from(place.length)
+}
+
+fn text(text: Option<&Box<str>>) -> u64 {
+    text.map_or(0, |text| text.len() as u64)
+}
+
+fn delays(curve: Option<&BackoffCurve>) -> u64 {
+    match curve {
+        Some(BackoffCurve::List { delays_ms }) => NUMBER_BYTES * delays_ms.len() as u64,
+        _ => 0,
+    }
+}
+
+fn job(job: &Job) -> Weight {
+    let mut weight = Weight::log(ITEM_BYTES + at(job.payload()) + at(job.meta()));
+    if let Some(it) = &job.extra {
+        weight.add(extra(it));
+    }
+    weight
+}
+
+fn extra(extra: &Extra) -> Weight {
+    let places = extra.errors.iter().chain(&extra.result).chain(&extra.progress);
+    let mut log_bytes: u64 = places.map(|place| at(*place)).sum();
+    let mut memory_bytes = size_of::<Extra>() + extra.errors.capacity() * size_of::<Place>();
+    if let Some(lease) = &extra.lease {
+        let worker = text(lease.worker.as_ref());
+        log_bytes += LEASE_BYTES + worker;
+        memory_bytes += worker as usize;
+    }
+    if let Some(own) = &extra.overrides {
+        let list = delays(own.backoff.as_ref().map(|backoff| &backoff.curve));
+        log_bytes += OPTIONS_BYTES + list;
+        memory_bytes += size_of_val(&**own) + list as usize;
+    }
+    if let Some(death) = &extra.death {
+        log_bytes += NUMBER_BYTES + death.error_kind.len() as u64;
+        memory_bytes += death.error_kind.len();
+    }
+    Weight { log_bytes, memory_bytes: memory_bytes as u64 }
+}
+
+fn queue(record: &QueueRecord) -> Weight {
+    let options = &record.options;
+    let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_ref());
+    let texts = text(options.owner.as_ref()) + text(dead_owner) + text(record.paused_reason.as_ref());
+    let list = delays(options.backoff.as_ref().map(|backoff| &backoff.curve));
+    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list)
+}
+
+fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
+    let select = &record.select;
+    let texts = [&select.kind, &select.error_kind, &record.actor, &record.reason];
+    let texts: u64 = texts.into_iter().map(|it| text(it.as_ref())).sum();
+    let seqs = select.seqs.as_ref().map_or(0, |seqs| seqs.len() as u64);
+    let mut weight = Weight::both(OPTIONS_BYTES + texts + NUMBER_BYTES * seqs);
+    weight.add(Weight::log(patch.map_or(0, at)));
+    weight
+}
+
+impl State {
+    /// What an item costs. A job is counted where it stands, not where it is linked.
+    fn weight(&self, kind: ItemKind, number: u32) -> Weight {
+        match kind {
+            ItemKind::Job => Weight::default(),
+            ItemKind::Globals | ItemKind::Dedup => Weight::log(ITEM_BYTES),
+            ItemKind::Producer => Weight::log(HASH_BYTES),
+            ItemKind::Queue => queue(&self.queue(number).record),
+            ItemKind::Saved => {
+                let result = self.keys[number].saved.as_ref().and_then(|saved| saved.result);
+                Weight::log(HASH_BYTES + result.map_or(0, at))
+            }
+            ItemKind::Request => Weight::log(HASH_BYTES + at(self.requests[number].answer)),
+            ItemKind::Task => {
+                let it = &self.tasks[&whole(number, self.last_number)];
+                task(&it.record, it.patch)
+            }
+            ItemKind::Audit => {
+                let record = &self.audit[&whole(number, self.last_number)].record;
+                let texts = text(record.actor.as_ref()) + text(record.queue.as_ref());
+                Weight::both(texts + (record.action.len() + record.detail.len()) as u64)
+            }
+            ItemKind::Note => Weight::both(self.notes[number].text.len() as u64),
+        }
+    }
+
+    pub(crate) fn weigh_item(&mut self, kind: ItemKind, number: u32) {
+        let weight = self.weight(kind, number);
+        self.weight.add(weight);
+    }
+
+    pub(crate) fn unweigh_item(&mut self, kind: ItemKind, number: u32) {
+        let weight = self.weight(kind, number);
+        self.weight.take(weight);
+    }
+
+    pub(crate) fn weigh_job(&mut self, slot: Slot) {
+        self.weight.add(job(&self.jobs[slot]));
+    }
+
+    pub(crate) fn unweigh_job(&mut self, slot: Slot) {
+        self.weight.take(job(&self.jobs[slot]));
+    }
+
+    /// What [`State::weight`] must be, counted anew.
+    pub(crate) fn counted_weight(&self) -> Weight {
+        let mut sum = Weight::default();
+        self.jobs.iter().for_each(|(_, it)| sum.add(job(it)));
+        self.items_in_order().into_iter().for_each(|(kind, number, _)| sum.add(self.weight(kind, number)));
+        sum
+    }
+
+    /// Bytes that the live items need in the log.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.weight.log_bytes
+    }
+
+    /// Estimate of the memory that jobs and keys take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        const JOB_BYTES: u64 = 200;
+        const KEY_BYTES: u64 = 96;
+        let keys = self.keys.len() + self.dedups.len() + self.businesses.len() + self.groups.len();
+        self.jobs.len() as u64 * JOB_BYTES + (keys + self.requests.len()) as u64 * KEY_BYTES
+    }
+}
