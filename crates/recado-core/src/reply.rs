@@ -325,6 +325,8 @@ pub enum Reply {
         jobs: Vec<Delivered>,
         /// When empty: why, if jobs are waiting.
         empty_because: Option<HeldBack>,
+        /// An earlier receive with the same `attemptId` handed these jobs out already.
+        repeated: bool,
     },
     /// To [`crate::Command::Settle`].
     Settled(Settled),

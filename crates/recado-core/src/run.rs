@@ -123,7 +123,7 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
             commit(state, draft);
             jobs.push(state.delivered(slot, moment.at));
         }
-        return Ok(Reply::Received { created, jobs, empty_because: None });
+        return Ok(Reply::Received { created, jobs, empty_because: None, repeated: true });
     }
     let mut bytes: u64 = 0;
     let mut count = 0;
@@ -154,7 +154,7 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
         }
     }
     let empty_because = if jobs.is_empty() { why_empty(state, receive) } else { None };
-    Ok(Reply::Received { created, jobs, empty_because })
+    Ok(Reply::Received { created, jobs, empty_because, repeated: false })
 }
 
 fn why_empty(state: &State, receive: &Receive) -> Option<HeldBack> {

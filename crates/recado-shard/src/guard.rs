@@ -1,11 +1,44 @@
 //! A delivery that is not confirmed is undone.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use recado_core::{Delivered, JobId};
 
 use crate::inbox::Internal;
 use crate::shared::Shared;
+
+/// Deliveries of which is remembered that they were answered again.
+const REPEATS_MAX: usize = 65_536;
+
+/// Deliveries that were answered again under their `attemptId`. A worker asks again because the first
+/// answer failed it; when that one is found lost, often much later, the jobs are with the worker by the
+/// second. So from then on only a settle or the visibility timeout ends them.
+#[derive(Default)]
+pub(crate) struct Repeats {
+    nonces: BTreeSet<u64>,
+    /// Oldest first. Forgetting one risks a second delivery, never a loss.
+    order: VecDeque<u64>,
+}
+
+impl Repeats {
+    pub(crate) fn add(&mut self, nonces: impl IntoIterator<Item = u64>) {
+        for nonce in nonces {
+            if self.nonces.insert(nonce) {
+                self.order.push_back(nonce);
+            }
+        }
+        while self.order.len() > REPEATS_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.nonces.remove(&oldest);
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, nonce: u64) -> bool {
+        self.nonces.contains(&nonce)
+    }
+}
 
 /// Holds the jobs of one receive until their answer has been written to the worker. Dropped without
 /// [`DeliveryGuard::confirm`] it gives them all back, uncounted, also while the command queue is full.

@@ -94,7 +94,7 @@ impl Handle {
                 Request::Receive(Box::new(ReceiveRequest { receive, settle, settled, wait, created: false, promise }))
             })
             .await?;
-        let Decided { settled, created, jobs, cancel_requested, empty_because } = decided;
+        let Decided { settled, created, jobs, cancel_requested, empty_because, .. } = decided;
         let views = jobs.iter().map(|delivered| delivered.job.clone()).collect();
         let filled = fill::fill_jobs(&self.shared, views, true, Pattern::Drain).await?;
         let mut complete = Vec::with_capacity(jobs.len());

@@ -23,6 +23,8 @@ pub(crate) struct Decided {
     pub(crate) jobs: Vec<Delivered>,
     pub(crate) cancel_requested: Vec<JobId>,
     pub(crate) empty_because: Option<HeldBack>,
+    /// These jobs were handed out before: whoever has them already must not lose them by this answer.
+    pub(crate) repeated: bool,
 }
 
 /// An answer and who gets it.
@@ -45,7 +47,8 @@ impl Outgoing {
             Self::Job(promise, job) => drop(promise.send(job)),
             Self::Task(promise, task) => drop(promise.send(task)),
             Self::Received(promise, decided) => drop(promise.send(decided.map(|decided| {
-                let guard = DeliveryGuard::new(shared, &decided.jobs);
+                let held = if decided.repeated { &[][..] } else { &decided.jobs };
+                let guard = DeliveryGuard::new(shared, held);
                 (decided, guard)
             }))),
         }

@@ -134,10 +134,13 @@ impl Shard {
             }
         }
         Ok(match reply {
-            Ok(Reply::Received { created, jobs, empty_because }) => {
+            Ok(Reply::Received { created, jobs, empty_because, repeated }) => {
                 request.created |= created;
+                if repeated {
+                    self.repeats.add(jobs.iter().map(|delivered| delivered.receipt.nonce));
+                }
                 let cancel_requested = self.cancel_requested(now, request.receive.worker.as_deref());
-                Attempt::Decided(Decided { jobs, empty_because, cancel_requested, ..Decided::default() })
+                Attempt::Decided(Decided { jobs, empty_because, repeated, cancel_requested, ..Decided::default() })
             }
             Ok(other) => unreachable!("a receive answers received, not {other:?}"),
             Err(rejection) => Attempt::Refused(rejection),

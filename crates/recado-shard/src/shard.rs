@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::cache::Cache;
 use crate::clock::{Clock, Entropy, Now, SystemClock, SystemEntropy, Timekeeper};
 use crate::error::{Error, OpenError};
+use crate::guard::Repeats;
 use crate::handle::Handle;
 use crate::inbox::{Bell, Gate, Inbox, Internal, Request};
 use crate::pool::{ReaderPool, Workers};
@@ -111,6 +112,7 @@ pub struct Shard {
     pub(crate) watchers: Watchers,
     pub(crate) tasks: Tasks,
     pub(crate) trimmer: Trimmer,
+    pub(crate) repeats: Repeats,
     pub(crate) merge_patch: MergePatch,
     pub(crate) requests: u64,
     /// When a request last came in.
@@ -185,6 +187,7 @@ impl Shard {
             watchers: Watchers::default(),
             tasks: Tasks::default(),
             trimmer: Trimmer::default(),
+            repeats: Repeats::default(),
             merge_patch: options.merge_patch,
             requests: 0,
             last_request: now.elapsed,
@@ -316,6 +319,7 @@ impl Shard {
             match internal {
                 Internal::Copies(fetched) => self.trimmer.add_fetched(fetched, now),
                 Internal::Patched(patched) => self.tasks.add_patched(*patched),
+                Internal::GiveBack { nonce, .. } if self.repeats.has(nonce) => {}
                 Internal::GiveBack { job, nonce } => {
                     let command = Command::GiveBack { job, nonce };
                     if self.writer.claim(now, Class::Settle, space::bound(&command))? != Room::Yes {

@@ -20,7 +20,7 @@ const ATTEMPT_KEPT_MS: u64 = 300_000;
 /// Creates unknown queues, and picks one job; the answer names none: the caller reads the delivery after
 /// the facts are applied.
 pub(crate) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &mut Draft) -> Result<Reply, Rejection> {
-    let nothing = |created| Reply::Received { created, jobs: Vec::new(), empty_because: None };
+    let nothing = |created| Reply::Received { created, jobs: Vec::new(), empty_because: None, repeated: false };
     for (name, _) in &receive.queues {
         if !state.names.contains_key(name) {
             find_or_create(state, name, receive.create, draft)?;

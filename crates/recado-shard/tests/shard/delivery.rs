@@ -161,3 +161,36 @@ fn a_request_key_answers_with_the_saved_answer() {
     world.run(call).unwrap();
     assert_eq!(world.take("mail", 10).len(), 2);
 }
+
+/// Guards promise 3: what a worker has is not handed to another because an answer was lost.
+#[test]
+fn a_lost_answer_to_a_repeated_receive_leaves_the_delivery_with_its_worker() {
+    let attempt = || recado_core::Receive { attempt_id: Some("a1".into()), ..receive("mail", 1) };
+    let mut world = World::new();
+    world.enqueue("mail", &["1"]);
+    let call = world.receive(attempt(), NO_WAIT);
+    let first = world.run(call).unwrap();
+    let call = world.receive(attempt(), NO_WAIT);
+    let second = world.run(call).unwrap();
+    assert_eq!(second.jobs[0].0.receipt.nonce, first.jobs[0].0.receipt.nonce);
+    let taken = crate::world::taken(first, world.handle.secret());
+    drop(second);
+    world.quiesce();
+    assert!(world.take("mail", 1).is_empty(), "the first answer arrived");
+    world.settle_one(&taken[0], ack()).unwrap();
+}
+
+#[test]
+fn a_first_answer_that_is_found_lost_late_does_not_take_away_what_the_repeat_gave() {
+    let attempt = || recado_core::Receive { attempt_id: Some("a1".into()), ..receive("mail", 1) };
+    let mut world = World::new();
+    world.enqueue("mail", &["1"]);
+    let call = world.receive(attempt(), NO_WAIT);
+    let first = world.run(call).unwrap();
+    let call = world.receive(attempt(), NO_WAIT);
+    let taken = crate::world::taken(world.run(call).unwrap(), world.handle.secret());
+    drop(first);
+    world.quiesce();
+    assert!(world.take("mail", 1).is_empty(), "the second answer arrived");
+    world.settle_one(&taken[0], ack()).unwrap();
+}
