@@ -607,9 +607,8 @@ fn received(state: &mut State, slot: Slot, lease: &Lease) {
     extra.lease = Some(lease.clone());
     extra.progress = None;
     extra.due_elapsed_at = None;
-    state.last_received = Some(slot);
-    state.stand(slot);
     state.take_turn(group);
+    state.stand(slot);
     remember_attempt(state, slot, lease);
     let figures = &mut state.queue_mut(number).figures;
     figures.count(Count::Received, at);

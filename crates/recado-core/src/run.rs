@@ -125,32 +125,28 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
         }
         return Ok(Reply::Received { created, jobs, empty_because: None, repeated: true });
     }
+    while step_with(state, draft, |state, draft| decide::create(state, receive, draft))? {
+        created = true;
+    }
+    let sources = decide::sources(state, receive)?;
     let mut bytes: u64 = 0;
-    let mut count = 0;
     // Expired jobs met on the way are ended, a bounded number of them.
-    while jobs.len() < receive.max && count < (receive.max + TICK_STEPS_MAX) as u64 {
-        let moment = Moment { entropy: mix(moment.entropy, count), ..moment };
-        count += 1;
-        if !jobs.is_empty()
-            && let Some(slot) = decide::choose(state, moment, receive)?
-            && bytes + u64::from(state.jobs[slot].payload().length) > receive.max_bytes
-        {
+    for turn in 0..(receive.max + TICK_STEPS_MAX) as u64 {
+        let moment = Moment { entropy: mix(moment.entropy, turn), ..moment };
+        if jobs.len() == receive.max {
+            break;
+        }
+        let Some(slot) = decide::choose(state, moment, receive, &sources) else { break };
+        let with_it = bytes + u64::from(state.jobs[slot].payload().length);
+        if !jobs.is_empty() && with_it > receive.max_bytes {
             break;
         }
         let fence = state.fence;
-        let before = draft.head.len();
-        if let Reply::Received { created: true, .. } =
-            step_with(state, draft, |state, draft| decide::receive(state, moment, receive, draft))?
-        {
-            created = true;
-            continue;
-        }
+        decide::hand_out(state, moment, receive, slot, draft);
+        commit(state, draft);
         if state.fence > fence {
-            let Some(slot) = state.last_received else { panic!("a receive was just applied") };
-            bytes += u64::from(state.jobs[slot].payload().length);
+            bytes = with_it;
             jobs.push(state.delivered(slot, moment.at));
-        } else if draft.head.len() == before {
-            break;
         }
     }
     let empty_because = if jobs.is_empty() { why_empty(state, receive) } else { None };

@@ -28,7 +28,7 @@ pub use cancel::CANCELLED_MAX;
 pub(crate) use cancel::{cancel, ids_of};
 pub(crate) use copy::copy;
 pub use enqueue::{SavedAnswer, decode_saved};
-pub(crate) use receive::{choose, decide as receive, renew, repeated};
+pub(crate) use receive::{choose, create, hand_out, renew, repeated, sources};
 pub use tasks::TaskStep;
 pub(crate) use tasks::{TaskStepDecision, step as step_task};
 

@@ -19,45 +19,49 @@ const ATTEMPT_KEPT_MS: u64 = 300_000;
 
 /// Creates unknown queues, and picks one job; the answer names none: the caller reads the delivery after
 /// the facts are applied.
-pub(crate) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &mut Draft) -> Result<Reply, Rejection> {
-    let nothing = |created| Reply::Received { created, jobs: Vec::new(), empty_because: None, repeated: false };
-    for (name, _) in &receive.queues {
-        if !state.names.contains_key(name) {
-            find_or_create(state, name, receive.create, draft)?;
-            return Ok(nothing(true));
-        }
+pub(super) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &mut Draft) -> Result<Reply, Rejection> {
+    let created = create(state, receive, draft)?;
+    if !created && let Some(slot) = choose(state, moment, receive, &sources(state, receive)?) {
+        hand_out(state, moment, receive, slot, draft);
     }
-    if let Some(slot) = choose(state, moment, receive)? {
-        let job = &state.jobs[slot];
-        if job.expires_at().is_some_and(|at| at <= moment.at) {
-            super::cancel::end(state, slot, moment.at, JobState::Expired, LeaseState::Cancelled, None, draft);
-        } else {
-            hand_out(state, moment, receive, slot, draft);
-        }
-    }
-    Ok(nothing(false))
+    Ok(Reply::Received { created, jobs: Vec::new(), empty_because: None, repeated: false })
 }
 
-/// The job to hand out, without handing it out.
-pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive) -> Result<Option<Slot>, Rejection> {
+/// Creates the first unknown queue; false when there is none.
+pub(crate) fn create(state: &State, receive: &Receive, draft: &mut Draft) -> Result<bool, Rejection> {
+    let unknown = receive.queues.iter().find(|(name, _)| !state.names.contains_key(name));
+    unknown.map(|(name, _)| find_or_create(state, name, receive.create, draft)).transpose().map(|made| made.is_some())
+}
+
+/// Numbers of the queues with their weights.
+pub(crate) fn sources(state: &State, receive: &Receive) -> Result<Vec<(u32, u32)>, Rejection> {
+    let number = |(name, weight): &(Box<str>, u32)| Ok(((*weight).max(1), find_queue(state, name)?.record.number));
+    receive.queues.iter().map(number).collect()
+}
+
+/// The job to hand out next, without handing it out.
+pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive, sources: &[(u32, u32)]) -> Option<Slot> {
     let types = receive.types.as_deref();
-    let mut left: Vec<(u32, &Queue)> = Vec::with_capacity(receive.queues.len());
-    for (name, weight) in &receive.queues {
-        left.push(((*weight).max(1), find_queue(state, name)?));
+    let next = |number: u32| {
+        let queue = state.queue(number);
+        queue.next_job(types).map(|(spot, lane)| state.job_at(queue, spot, lane))
+    };
+    if receive.strict || sources.len() == 1 {
+        return sources.iter().find_map(|(_, number)| next(*number));
     }
+    let mut left = sources.to_vec();
     let mut step = 0;
     while !left.is_empty() {
-        let at = if receive.strict { 0 } else { weighted(&left, mix(moment.entropy, step)) };
-        if let Some(slot) = left[at].1.next_job(types).map(|(spot, lane)| state.job_at(left[at].1, spot, lane)) {
-            return Ok(Some(slot));
+        let (_, number) = left.remove(weighted(&left, mix(moment.entropy, step)));
+        if let Some(slot) = next(number) {
+            return Some(slot);
         }
-        left.remove(at);
         step += 1;
     }
-    Ok(None)
+    None
 }
 
-fn weighted(left: &[(u32, &Queue)], entropy: u64) -> usize {
+fn weighted(left: &[(u32, u32)], entropy: u64) -> usize {
     let total: u64 = left.iter().map(|(weight, _)| u64::from(*weight)).sum();
     let mut at = ((u128::from(entropy) * u128::from(total)) >> 64) as u64;
     for (index, (weight, _)) in left.iter().enumerate() {
@@ -157,8 +161,13 @@ impl State {
     }
 }
 
-fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
+/// Hands a chosen job out, or ends it when its time is over.
+pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
     let job = &state.jobs[slot];
+    if job.expires_at().is_some_and(|at| at <= moment.at) {
+        super::cancel::end(state, slot, moment.at, JobState::Expired, LeaseState::Cancelled, None, draft);
+        return;
+    }
     let elapsed_at = state.elapsed(moment.at);
     let visibility_ms = state.visibility_ms(slot, receive.visibility_ms);
     let own = job.overrides().and_then(|own| own.timeout_ms);

@@ -47,8 +47,6 @@ pub struct State {
     pub(crate) last_number: u64,
     pub(crate) fence: u64,
     pub(crate) skew_ms: i64,
-    /// The job of the newest receive.
-    pub(crate) last_received: Option<Slot>,
     pub(crate) started_at: u64,
     /// The last place in line that was given to a job without delay; the next one goes behind it.
     pub(crate) line_at: u64,
@@ -110,7 +108,6 @@ impl State {
             last_number: 0,
             fence: 0,
             skew_ms: 0,
-            last_received: None,
             started_at: 0,
             line_at: 0,
             defaults: QueueOptions::default(),

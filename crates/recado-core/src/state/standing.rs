@@ -265,13 +265,12 @@ impl State {
         }
     }
 
-    /// Takes the group's turn: it goes behind all others.
+    /// Takes the group's turn: it goes behind all others, as of the next [`State::refresh`].
     pub(crate) fn take_turn(&mut self, group: Slot) {
         let queue = self.queue_mut(self.groups[group].queue);
         queue.next_turn += 1;
         let turn = queue.next_turn;
         self.groups[group].turn = turn;
-        self.refresh(group);
     }
 
     /// Puts a group into the rings it belongs into, after anything about it has changed.
