@@ -249,8 +249,16 @@ impl State {
 
     /// The item is still what `plan` says.
     pub(crate) fn is_current(&self, plan: &CopyPlan) -> bool {
+        self.is_there(plan)
+            && self.link_of(ItemRef::new(plan.kind, plan.number)).base == plan.base
+            && self.places_of(plan.kind, plan.number) == plan.places
+            && plan.places.len() == plan.bytes.len()
+    }
+
+    /// An item of this kind and number is there, whether or not it is still the same.
+    pub(crate) fn is_there(&self, plan: &CopyPlan) -> bool {
         let number = plan.number;
-        let there = match plan.kind {
+        match plan.kind {
             ItemKind::Globals => true,
             ItemKind::Queue => self.queues.contains_key(&number),
             ItemKind::Job => self.jobs.get(number).is_some(),
@@ -261,11 +269,7 @@ impl State {
             ItemKind::Task => self.tasks.contains_key(&whole(number, self.last_number)),
             ItemKind::Audit => self.audit.contains_key(&whole(number, self.last_number)),
             ItemKind::Note => self.notes.get(number).is_some(),
-        };
-        there
-            && self.link_of(ItemRef::new(plan.kind, number)).base == plan.base
-            && self.places_of(plan.kind, number) == plan.places
-            && plan.places.len() == plan.bytes.len()
+        }
     }
 
     fn places_of(&self, kind: ItemKind, number: u32) -> Vec<Place> {

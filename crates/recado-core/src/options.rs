@@ -88,6 +88,21 @@ pub struct Backoff {
     pub jitter: Jitter,
 }
 
+/// What a number takes in the log at most, in bytes.
+pub(crate) const NUMBER_BYTES_MAX: usize = 9;
+
+impl Backoff {
+    /// Upper bound of it in the log, in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        let delays = match &self.curve {
+            BackoffCurve::Fixed { .. } | BackoffCurve::Exponential { .. } => 0,
+            BackoffCurve::List { delays_ms } => delays_ms.len(),
+        };
+        (delays + 4) * NUMBER_BYTES_MAX
+    }
+}
+
 impl Default for Backoff {
     fn default() -> Self {
         Self {
@@ -212,6 +227,17 @@ pub struct QueueOptions {
     /// Payloads.
     #[n(12)]
     pub payload: Option<PayloadOptions>,
+}
+
+impl QueueOptions {
+    /// Upper bound of them in the log, in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        const FIXED_BYTES_MAX: usize = 256;
+        let owner = self.owner.as_deref().map_or(0, str::len);
+        let dead_owner = self.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref()).map_or(0, str::len);
+        FIXED_BYTES_MAX + owner + dead_owner + self.backoff.as_ref().map_or(0, Backoff::bytes_max)
+    }
 }
 
 /// What holds for a queue: its own options over the server's defaults over the product's.

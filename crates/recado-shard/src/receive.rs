@@ -116,7 +116,7 @@ impl Shard {
         }
         request.receive.max = asked.min(hand_out);
         let command = Command::Receive(mem::take(&mut request.receive));
-        let bytes = space::bound(&command).min(self.writer.command_bytes_max());
+        let bytes = space::bound(&self.writer.state, &command).min(self.writer.command_bytes_max());
         let reply = match self.writer.claim(now, Class::Settle, bytes)? {
             Room::Yes => Some(self.writer.run(now, &command)),
             Room::Later => None,

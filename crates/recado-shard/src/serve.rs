@@ -66,7 +66,7 @@ impl Shard {
         command: Command,
         promise: Promise<Reply>,
     ) -> Result<Option<Request>, recado_log::Error> {
-        let (bytes, limit) = (space::bound(&command), self.writer.command_bytes_max());
+        let (bytes, limit) = (space::bound(&self.writer.state, &command), self.writer.command_bytes_max());
         if bytes > limit {
             drop(promise.send(Err(Error::TooLarge { limit: limit as u64, actual: bytes as u64 })));
             return Ok(None);
@@ -136,7 +136,7 @@ impl Shard {
         promise: Promise<TaskView>,
     ) -> Result<Option<Request>, recado_log::Error> {
         let command = Command::StartTask(task);
-        let (bytes, limit) = (space::bound(&command), self.writer.command_bytes_max());
+        let (bytes, limit) = (space::bound(&self.writer.state, &command), self.writer.command_bytes_max());
         let refusal = if bytes > limit {
             Error::TooLarge { limit: limit as u64, actual: bytes as u64 }
         } else {

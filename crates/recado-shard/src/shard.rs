@@ -303,7 +303,7 @@ impl Shard {
             return Ok(true);
         }
         let command = Command::StepClock { delta_ms: self.clock_step_ms };
-        if self.writer.claim(now, Class::Copy, space::bound(&command))? != Room::Yes {
+        if self.writer.claim(now, Class::Copy, space::bound(&self.writer.state, &command))? != Room::Yes {
             return Ok(false);
         }
         if let Err(rejection) = self.writer.run(now, &command) {
@@ -322,7 +322,7 @@ impl Shard {
                 Internal::GiveBack { nonce, .. } if self.repeats.has(nonce) => {}
                 Internal::GiveBack { job, nonce } => {
                     let command = Command::GiveBack { job, nonce };
-                    if self.writer.claim(now, Class::Settle, space::bound(&command))? != Room::Yes {
+                    if self.writer.claim(now, Class::Settle, space::bound(&self.writer.state, &command))? != Room::Yes {
                         self.internal.push_front(Internal::GiveBack { job, nonce });
                         return Ok(true);
                     }
@@ -341,7 +341,7 @@ impl Shard {
         if self.writer.state.next_due(now.wall).is_none_or(|due| due > now.wall) {
             return Ok((false, false));
         }
-        let bytes = space::bound(&Command::Tick).min(self.writer.command_bytes_max());
+        let bytes = space::bound(&self.writer.state, &Command::Tick).min(self.writer.command_bytes_max());
         if self.writer.claim(now, Class::Settle, bytes)? != Room::Yes {
             return Ok((false, true));
         }
@@ -369,7 +369,7 @@ impl Shard {
         let mut command = Command::SaveFigures { after: None };
         // They are for people; while storage is short it is needed for jobs.
         while !self.writer.log.is_short_of_space()
-            && self.writer.claim(now, Class::Settle, space::bound(&command))? == Room::Yes
+            && self.writer.claim(now, Class::Settle, space::bound(&self.writer.state, &command))? == Room::Yes
         {
             match self.writer.run(now, &command) {
                 Ok(Reply::FiguresSaved { next: Some(after) }) => command = Command::SaveFigures { after: Some(after) },

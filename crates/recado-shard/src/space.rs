@@ -1,12 +1,14 @@
 //! How many bytes of the log a command may need, and who may claim them.
 //!
 //! The bounds are generous: a batch must never turn out larger than the room that was asked for,
-//! because what is decided cannot be undone.
+//! because what is decided cannot be undone. The writer asserts it in every test.
 
-use recado_core::{Action, Command, CopyPlan, Enqueue, NewJob, Outcome, QueueOptions, Receive, Rejection, Settle};
+use recado_core::{
+    Action, Actor, Backoff, CancelTarget, Command, Enqueue, NewJob, Outcome, Receive, Rejection, Select, Settle, State,
+};
 use recado_log::Class;
 
-/// What any single event may take, without its strings and bytes.
+/// What any single event may take, without its strings, lists and bytes.
 pub(crate) const EVENT_BYTES_MAX: usize = 512;
 /// A settle while storage is short, in bytes; as much is kept free for each job in flight.
 pub(crate) const SETTLE_BYTES_MAX: u64 = 8 * 1024;
@@ -33,39 +35,61 @@ pub(crate) fn class(command: &Command) -> Class {
     }
 }
 
-/// For what has no bound of its own: the list of jobs of a bulk action.
-const OPEN_BYTES_MAX: usize = 128 * 1024;
+/// One thing that is due: at most a list of 100 forgotten jobs.
+const TICK_STEP_BYTES_MAX: usize = 1_024;
 
 /// Upper bound of a step of a bulk action with so many jobs, without their payloads.
-pub(crate) fn step_bytes(jobs: usize) -> usize {
-    (jobs + 2) * EVENT_BYTES_MAX
+pub(crate) fn step_bytes(state: &State, task: u64, jobs: usize) -> usize {
+    (jobs + 2) * EVENT_BYTES_MAX + state.task_end_bytes_max(task)
 }
 
 /// Upper bound of the bytes it adds to a batch.
-pub(crate) fn bound(command: &Command) -> usize {
+pub(crate) fn bound(state: &State, command: &Command) -> usize {
     let bytes = match command {
         Command::Enqueue(enqueue) => enqueue_bytes(enqueue),
         Command::Receive(receive) => receive_bytes(receive),
         Command::Settle(settle) => settle_bytes(settle),
         Command::Patch(patch) => patch.payload.as_ref().map_or(0, Vec::len),
-        Command::Configure(configure) => options_bytes(&configure.options),
-        Command::SetDefaults(options) => options_bytes(options),
-        Command::StepTask { jobs, .. } => {
-            jobs.iter().map(|(_, payload)| EVENT_BYTES_MAX + payload.as_ref().map_or(0, Vec::len)).sum()
+        Command::Configure(configure) => {
+            // What is not configured, as the reason of a pause, stays in the record.
+            let stays = state.queue_number(&configure.queue).map_or(0, |queue| state.queue_bytes_max(queue));
+            stays + configure.options.bytes_max() + 2 * configure.queue.len() + actor_bytes(&configure.actor)
+        }
+        Command::SetDefaults(options) => options.bytes_max(),
+        Command::StepTask { task, jobs, .. } => {
+            let payloads: usize = jobs.iter().map(|(_, payload)| payload.as_ref().map_or(0, Vec::len)).sum();
+            step_bytes(state, *task, jobs.len()) + payloads
         }
         Command::StartTask(task) => start_task_bytes(task),
-        Command::Cancel(cancel) => match &cancel.target {
-            recado_core::CancelTarget::Ids(ids) => (ids.len() + 1) * EVENT_BYTES_MAX,
-            recado_core::CancelTarget::BusinessId(_) => (recado_core::CANCELLED_MAX + 1) * EVENT_BYTES_MAX,
-        },
-        Command::Copy(plans) => OPEN_BYTES_MAX + plans.iter().map(copy_bytes).sum::<usize>(),
-        Command::Tick => recado_core::TICK_STEPS_MAX * EVENT_BYTES_MAX,
-        Command::Acknowledge { note, .. } => note.len(),
-        Command::SetPaused { reason, .. } => reason.as_deref().map_or(0, str::len),
-        Command::Start { .. } | Command::SaveFigures { .. } | Command::DeleteQueue { .. } => OWN_BYTES_MAX,
-        Command::GiveBack { .. } | Command::StepClock { .. } | Command::CancelTask { .. } => 0,
+        Command::Cancel(cancel) => {
+            let jobs = match &cancel.target {
+                CancelTarget::Ids(ids) => ids.len(),
+                CancelTarget::BusinessId(_) => recado_core::CANCELLED_MAX,
+            };
+            jobs * EVENT_BYTES_MAX + text_bytes(&cancel.reason) + actor_bytes(&cancel.actor)
+        }
+        Command::Copy(plans) => plans.iter().map(|plan| state.copy_bytes(plan)).sum(),
+        Command::Tick => recado_core::TICK_STEPS_MAX * TICK_STEP_BYTES_MAX,
+        // The note and the reason stand in a record and again in the audit trail.
+        Command::Acknowledge { queue, note, actor, .. } => 2 * note.len() + queue.len() + actor_bytes(actor),
+        Command::SetPaused { queue, reason, actor, .. } => {
+            let record = state.queue_number(queue).map_or(0, |queue| state.queue_bytes_max(queue));
+            record + 2 * text_bytes(reason) + queue.len() + actor_bytes(actor)
+        }
+        Command::DeleteQueue { queue, actor, .. } => queue.len() + 2 * actor_bytes(actor),
+        Command::CancelTask { task, actor } => state.task_end_bytes_max(*task) + actor_bytes(actor),
+        Command::Start { .. } | Command::SaveFigures { .. } => OWN_BYTES_MAX,
+        Command::GiveBack { .. } | Command::StepClock { .. } => 0,
     };
     bytes + 2 * EVENT_BYTES_MAX
+}
+
+fn text_bytes(text: &Option<Box<str>>) -> usize {
+    text.as_deref().map_or(0, str::len)
+}
+
+fn actor_bytes(actor: &Actor) -> usize {
+    text_bytes(&actor.0)
 }
 
 fn enqueue_bytes(enqueue: &Enqueue) -> usize {
@@ -73,21 +97,20 @@ fn enqueue_bytes(enqueue: &Enqueue) -> usize {
     let producer = enqueue.producer.as_ref().map_or(0, |producer| producer.name.len());
     let request = enqueue.request.as_ref().map_or(0, |request| request.key.len());
     // A saved answer names each job once more.
-    jobs + producer + request + enqueue.jobs.len() * 128 + EVENT_BYTES_MAX
+    jobs + producer + request + enqueue.queue.len() + enqueue.jobs.len() * 128 + EVENT_BYTES_MAX
 }
 
 fn job_bytes(job: &NewJob) -> usize {
-    let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
     let headers = job.headers.as_ref().map_or(0, Vec::len);
     let dedup = job.dedup.as_ref().map_or(0, |dedup| dedup.key.len());
-    let keys = text(&job.business_id) + text(&job.group) + text(&job.idempotency_key) + dedup;
-    EVENT_BYTES_MAX + job.kind.len() + job.payload.len() + headers + keys
+    let keys = text_bytes(&job.business_id) + text_bytes(&job.group) + text_bytes(&job.idempotency_key) + dedup;
+    let backoff = job.overrides.backoff.as_ref().map_or(0, Backoff::bytes_max);
+    EVENT_BYTES_MAX + job.kind.len() + job.payload.len() + headers + keys + backoff
 }
 
 fn receive_bytes(receive: &Receive) -> usize {
-    let strings = receive.worker.as_deref().map_or(0, str::len) + receive.attempt_id.as_deref().map_or(0, str::len);
-    let created = receive.queues.len() * EVENT_BYTES_MAX;
-    RECEIVE_EXTRA_BYTES + created + receive.max.saturating_mul(RECEIVED_BYTES_MAX + strings)
+    let created: usize = receive.queues.iter().map(|(name, _)| EVENT_BYTES_MAX + name.len()).sum();
+    RECEIVE_EXTRA_BYTES + created + receive.max.saturating_mul(RECEIVED_BYTES_MAX + text_bytes(&receive.worker))
 }
 
 /// Jobs that one receive may hand out so that it fits in a batch of `bytes`.
@@ -106,30 +129,17 @@ pub(crate) fn settle_bytes(settle: &Settle) -> usize {
     own + 2 * EVENT_BYTES_MAX
 }
 
-fn options_bytes(options: &QueueOptions) -> usize {
-    let owner = options.owner.as_deref().map_or(0, str::len);
-    let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref()).map_or(0, str::len);
-    // A backoff of the list kind is the only other thing without a fixed size.
-    OWN_BYTES_MAX + owner + dead_owner
-}
-
 fn start_task_bytes(task: &recado_core::NewTask) -> usize {
-    let ids = |select: &recado_core::Select| match select {
-        recado_core::Select::Ids(ids) => ids.len() * 16,
-        recado_core::Select::Filter(_) => EVENT_BYTES_MAX,
+    let selected = |select: &Select| match select {
+        Select::Ids(ids) => ids.len() * 16,
+        Select::Filter(filter) => text_bytes(&filter.kind) + text_bytes(&filter.error_kind),
     };
     let action = match &task.action {
         Action::Purge { .. } => 0,
-        Action::Discard { select } => ids(select),
-        Action::Replay(replay) => ids(&replay.select) + replay.patch.as_ref().map_or(0, Vec::len),
+        Action::Discard { select } => selected(select),
+        Action::Replay(replay) => selected(&replay.select) + replay.patch.as_ref().map_or(0, Vec::len),
     };
-    action + task.reason.as_deref().map_or(0, str::len) + EVENT_BYTES_MAX
-}
-
-/// Upper bound of writing one item again.
-pub(crate) fn copy_bytes(plan: &CopyPlan) -> usize {
-    let payload: u64 = plan.places.iter().map(|place| u64::from(place.length)).sum();
-    2 * EVENT_BYTES_MAX + usize::try_from(payload).unwrap_or(usize::MAX / 4)
+    action + text_bytes(&task.reason) + actor_bytes(&task.actor) + EVENT_BYTES_MAX
 }
 
 /// Makes a settle fit in [`SETTLE_BYTES_MAX`] while storage is short: texts are cut, a longer result is

@@ -128,7 +128,7 @@ impl Shard {
     /// False when there is no room for it.
     fn step_task(&mut self, now: Now, command: &Command) -> Result<bool, recado_log::Error> {
         // Steps are chosen so that any batch holds them: see `mergeable`.
-        let bytes = space::bound(command);
+        let bytes = space::bound(&self.writer.state, command);
         if self.writer.claim(now, space::class(command), bytes)? != Room::Yes {
             return Ok(false);
         }
@@ -153,8 +153,8 @@ impl Shard {
             shared: Arc::clone(&self.writer.shared),
             merge: self.merge_patch,
             // What a batch can hold beside the facts of a step limits even a single payload.
-            payload_max: usize::try_from(next.payload_max_bytes).unwrap_or(usize::MAX).min(self.mergeable()),
-            sum_max: STEP_BYTES_MAX.min(self.mergeable()),
+            payload_max: usize::try_from(next.payload_max_bytes).unwrap_or(usize::MAX).min(self.mergeable(task)),
+            sum_max: STEP_BYTES_MAX.min(self.mergeable(task)),
         };
         self.writer.shared.workers.run(Box::new(move || {
             let command = merge.step(task, patch, next);
@@ -165,8 +165,8 @@ impl Shard {
     }
 
     /// Payload bytes that fit in one batch beside the facts of a step.
-    fn mergeable(&self) -> usize {
-        self.writer.command_bytes_max().saturating_sub(space::step_bytes(STEP_JOBS_MAX))
+    fn mergeable(&self, task: u64) -> usize {
+        self.writer.command_bytes_max().saturating_sub(space::step_bytes(&self.writer.state, task, STEP_JOBS_MAX))
     }
 
     /// How many of `jobs` can be read now and merged in one step.

@@ -134,9 +134,10 @@ impl Shard {
         // What is not committed yet is not worth copying, and cannot be read while it is being built.
         let mut plans = self.writer.state.oldest_copies(self.writer.committed(), COPY_ITEMS_MAX);
         let mut bytes = 0;
+        let state = &self.writer.state;
         let count = plans.iter().take_while(|plan| {
             let before = bytes;
-            bytes += space::copy_bytes(plan) as u64;
+            bytes += state.copy_bytes(plan) as u64;
             before == 0 || bytes <= COPY_BYTES_MAX
         });
         let count = count.count();
@@ -152,9 +153,15 @@ impl Shard {
         }));
     }
 
-    fn copy(&mut self, now: Now, plans: Vec<CopyPlan>) -> Result<bool, recado_log::Error> {
+    fn copy(&mut self, now: Now, mut plans: Vec<CopyPlan>) -> Result<bool, recado_log::Error> {
+        // Items may have grown since they were chosen: what does not fit now is chosen again.
+        let state = &self.writer.state;
+        let bytes_max = self.writer.command_bytes_max() / 2;
+        while plans.len() > 1 && plans.iter().map(|plan| state.copy_bytes(plan)).sum::<usize>() > bytes_max {
+            plans.truncate(plans.len() / 2);
+        }
         let command = Command::Copy(plans);
-        let bytes = space::bound(&command);
+        let bytes = space::bound(&self.writer.state, &command);
         if bytes > self.writer.command_bytes_max() {
             tracing::error!(bytes, "an item is larger than a batch of this log: the log is not trimmed");
             self.trimmer.not_before = now.elapsed + UNREADABLE_PAUSE;

@@ -16,7 +16,7 @@ use crate::clock::{Entropy, Now};
 use crate::error::Error;
 use crate::parked::{Outgoing, Parked};
 use crate::shared::Shared;
-use crate::space::SETTLE_BYTES_MAX;
+use crate::space::{OWN_BYTES_MAX, SETTLE_BYTES_MAX};
 use crate::status::CommitTimes;
 
 /// A batch of this size is submitted although more requests wait, in bytes.
@@ -61,6 +61,8 @@ pub(crate) struct Writer {
     /// The oldest lazy batch whose sync has not been asked for.
     lazy: Option<u64>,
     starved_since: Option<Duration>,
+    /// Room made sure of for the next command.
+    claimed: usize,
 }
 
 impl Writer {
@@ -90,6 +92,8 @@ impl Writer {
             committed: newest,
             lazy: None,
             starved_since: None,
+            // An open log has room for the start of its service.
+            claimed: OWN_BYTES_MAX,
         }
     }
 
@@ -111,6 +115,7 @@ impl Writer {
         }
         if self.spare(class) >= bytes as u64 {
             self.starved_since = None;
+            self.claimed = bytes;
             return Ok(Room::Yes);
         }
         // A log that is only slow to prepare its next part is waited for, but not for ever.
@@ -140,8 +145,11 @@ impl Writer {
         }
         self.decided_at = now.wall;
         let moment = Moment { at: now.wall, entropy: self.entropy.next() };
+        let before = self.draft.len_bytes();
         let reply = recado_core::run(&mut self.state, moment, command, &mut self.draft);
         let bytes = self.draft.len_bytes();
+        // Only a full disk would show it otherwise: there the log refuses what was already decided.
+        debug_assert!(bytes - before <= mem::take(&mut self.claimed), "{} bytes: {command:?}", bytes - before);
         assert!(bytes <= self.command_bytes_max(), "a batch of {bytes} bytes outgrew its bound by {command:?}");
         reply
     }

@@ -1,11 +1,13 @@
 //! An item, written again whole.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Span};
+use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Span, TaskRecord};
 use crate::items::{CopyPlan, ItemKind, whole};
-use crate::state::{NONE, State, flag};
+use crate::options::{Backoff, NUMBER_BYTES_MAX};
+use crate::state::{NONE, Slot, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
 pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
@@ -46,6 +48,74 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         }
     };
     draft.push(event);
+}
+
+/// What a copied item takes without texts and lists.
+const COPY_BYTES_MAX: usize = 1_024;
+
+impl State {
+    /// Upper bound of the bytes that `plan` adds to a batch if it is carried out now.
+    #[must_use]
+    pub fn copy_bytes(&self, plan: &CopyPlan) -> usize {
+        if !self.is_there(plan) {
+            return 0;
+        }
+        let places: u64 = plan.places.iter().map(|place| u64::from(place.length)).sum();
+        let texts = match plan.kind {
+            ItemKind::Job => job_texts(self, plan.number),
+            ItemKind::Globals => self.defaults.bytes_max(),
+            ItemKind::Queue => self.queue_bytes_max(plan.number),
+            ItemKind::Task => self.task_bytes_max(whole(plan.number, self.last_number)),
+            ItemKind::Audit => {
+                let record = &self.audit[&whole(plan.number, self.last_number)].record;
+                let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
+                text(&record.actor) + record.action.len() + text(&record.queue) + record.detail.len()
+            }
+            ItemKind::Note => self.notes[plan.number].text.len(),
+            ItemKind::Saved | ItemKind::Dedup | ItemKind::Producer | ItemKind::Request => 0,
+        };
+        COPY_BYTES_MAX + texts + usize::try_from(places).unwrap_or(usize::MAX / 4)
+    }
+
+    /// Upper bound of what is not of a fixed size in the record of a queue.
+    #[must_use]
+    pub fn queue_bytes_max(&self, queue: u32) -> usize {
+        self.queues.get(&queue).map_or(0, |queue| {
+            let record = &queue.record;
+            record.name.len() + record.paused_reason.as_deref().map_or(0, str::len) + record.options.bytes_max()
+        })
+    }
+
+    /// Upper bound of what is not of a fixed size in the record of a bulk action.
+    #[must_use]
+    pub fn task_bytes_max(&self, task: u64) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
+        self.tasks.get(&task).map_or(0, |task| {
+            let select = &task.record.select;
+            let listed = select.seqs.as_ref().map_or(0, Vec::len) * NUMBER_BYTES_MAX + select.states.len();
+            listed + text(&select.kind) + text(&select.error_kind) + self.task_text_bytes(&task.record)
+        })
+    }
+
+    /// Upper bound of the texts that the audit entry at the end of a bulk action repeats.
+    #[must_use]
+    pub fn task_end_bytes_max(&self, task: u64) -> usize {
+        self.tasks.get(&task).map_or(0, |task| self.task_text_bytes(&task.record))
+    }
+
+    fn task_text_bytes(&self, record: &TaskRecord) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
+        let name = self.queues.get(&record.queue).map_or(0, |queue| queue.record.name.len());
+        text(&record.actor) + text(&record.reason) + name
+    }
+}
+
+fn job_texts(state: &State, slot: Slot) -> usize {
+    let job = &state.jobs[slot];
+    let worker = job.lease().and_then(|lease| lease.worker.as_deref()).map_or(0, str::len);
+    let death = job.death().map_or(0, |death| death.error_kind.len());
+    let overrides = job.overrides().and_then(|own| own.backoff.as_ref()).map_or(0, Backoff::bytes_max);
+    state.queue(job.queue).lane(job.lane).kind.len() + worker + death + overrides
 }
 
 fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {

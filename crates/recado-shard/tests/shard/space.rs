@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use recado_core::{Outcome, Rejection};
+use recado_core::{
+    Action, Answer, Backoff, BackoffCurve, Command, Configure, Jitter, NewJob, NewTask, Outcome, Overrides, Query,
+    QueueOptions, Rejection, Reply, Select, Source,
+};
 use recado_shard::Error;
 
-use crate::world::{World, ack, enqueue, fail, job, receive};
+use crate::world::{Call, World, ack, enqueue, fail, job, receive};
 
 /// A world whose disk is full, with jobs waiting.
 fn full() -> World {
@@ -97,5 +100,57 @@ fn a_command_that_no_batch_can_hold_is_refused() {
     match world.run(call) {
         Err(Error::TooLarge { limit, actual }) => assert!(actual > 300_000 && limit < actual),
         other => panic!("{other:?}"),
+    }
+}
+
+/// The longest that the API takes.
+fn long_backoff() -> Option<Backoff> {
+    let delays_ms = vec![365 * 86_400_000; 100];
+    Some(Backoff { curve: BackoffCurve::List { delays_ms }, jitter: Jitter::Full })
+}
+
+/// The writer compares what each command wrote with the room that was claimed for it: too small a bound
+/// would break a shard whose disk is nearly full.
+#[test]
+fn commands_at_their_limits_stay_within_the_room_that_was_claimed() {
+    let mut world = World::new();
+    let backoff = long_backoff();
+    let overrides = Overrides { backoff: backoff.clone(), ..Overrides::default() };
+    let jobs = (0..20).map(|_| NewJob { overrides: overrides.clone(), ..job("1") }).collect();
+    let options = QueueOptions { owner: Some("o".repeat(256).into()), backoff, ..QueueOptions::default() };
+    let actor = || recado_core::Actor(Some("a".repeat(120).into()));
+    let queue: Box<str> = "q".repeat(120).into();
+    let configure = Configure { queue: queue.clone(), options, source: Source::Api, if_match: None, actor: actor() };
+    let text: Box<str> = "t".repeat(1_024).into();
+    let pause =
+        |paused| Command::SetPaused { queue: queue.clone(), paused, reason: Some(text.clone()), actor: actor() };
+    let call = world.call(enqueue(&queue, jobs));
+    let Reply::Enqueued { jobs, .. } = world.run(call).unwrap() else { panic!("not enqueued") };
+    for command in [Command::Configure(configure.clone()), pause(true), Command::Configure(configure), pause(false)] {
+        let call = world.call(command);
+        world.run(call).unwrap();
+    }
+    for taken in world.take(&queue, 10) {
+        world.settle_one(&taken, fail(&text, false)).unwrap();
+    }
+    let (handle, dead) = (world.handle.clone(), jobs[0].id);
+    let view = world.run(Call::new(async move { handle.query(Query::Job(dead)).await })).unwrap();
+    let Answer::Job(view) = view else { panic!("not a job") };
+    let fingerprint = view.fingerprint.unwrap();
+    let (note, noted) = (text.clone(), queue.clone());
+    let call = world.call(Command::Acknowledge { queue: noted, fingerprint, note, actor: actor() });
+    world.run(call).unwrap();
+    let select = Select::Ids(jobs.into_iter().map(|job| job.id).collect());
+    let task = NewTask { queue, action: Action::Discard { select }, reason: Some(text), actor: actor() };
+    let handle = world.handle.clone();
+    let view = world.run(Call::new(async move { handle.run_task(task).await })).unwrap();
+    assert_eq!(view.acted, 10);
+    // All of it is written once more as the log is trimmed.
+    crate::trim::forgetful(&mut world, "mail");
+    while world.handle.status().log.first.0 <= (512 << 10) {
+        world.enqueue("mail", &[&"x".repeat(20_000)]);
+        let taken = world.take("mail", 1);
+        world.settle_one(&taken[0], ack()).unwrap();
+        world.pass(Duration::from_millis(200));
     }
 }
