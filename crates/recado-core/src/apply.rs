@@ -477,6 +477,8 @@ fn queue_deleted(state: &mut State, number: u32) {
     for slot in notes.collect::<alloc::vec::Vec<_>>() {
         drop_note(state, slot);
     }
+    // Whoever waits for its jobs waits in vain.
+    state.wake(number);
     if let Some(queue) = state.queues.remove(&number) {
         state.names.remove(&queue.record.name);
         state.groups.remove(queue.no_group);

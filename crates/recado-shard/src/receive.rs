@@ -136,6 +136,9 @@ impl Shard {
         Ok(match reply {
             Ok(Reply::Received { created, jobs, empty_because, repeated }) => {
                 request.created |= created;
+                // What it names is there now. If it is deleted while this waits it stays deleted, and the
+                // wait ends with the answer that there is no such queue.
+                request.receive.create = false;
                 if repeated {
                     self.repeats.add(jobs.iter().map(|delivered| delivered.receipt.nonce));
                 }
@@ -178,14 +181,33 @@ impl Shard {
         worker.is_some_and(|worker| self.waiters.is_news(self.writer.state.worker_hash(worker), cancelled))
     }
 
-    fn wait(&mut self, now: Now, request: Box<ReceiveRequest>, wants_space: bool) {
+    /// Numbers of the queues that a receive names, as far as they are there.
+    fn queues_of(&self, request: &ReceiveRequest) -> Vec<u32> {
         let state = &self.writer.state;
-        let queues: Vec<u32> = request.receive.queues.iter().filter_map(|(name, _)| state.queue_number(name)).collect();
+        request.receive.queues.iter().filter_map(|(name, _)| state.queue_number(name)).collect()
+    }
+
+    /// Back in line after an attempt, in the queues that bear the names now: one that was deleted and made
+    /// again has another number.
+    fn back_in_line(&mut self, now: Now, id: u64, mut waiter: Waiter) {
+        let queues = self.queues_of(&waiter.request);
+        if queues != waiter.queues {
+            let worker = waiter.request.receive.worker.as_deref();
+            for (queue, begins) in waiter.queues.iter().map(|q| (q, false)).chain(queues.iter().map(|q| (q, true))) {
+                self.writer.presence.waits(*queue, worker, begins, now.wall);
+            }
+            waiter.queues = queues;
+        }
+        self.waiters.put_back(id, waiter);
+    }
+
+    fn wait(&mut self, now: Now, request: Box<ReceiveRequest>, wants_space: bool) {
+        let queues = self.queues_of(&request);
         let worker = request.receive.worker.as_deref();
         for queue in &queues {
             self.writer.presence.waits(*queue, worker, true, now.wall);
         }
-        let worker = worker.map(|worker| state.worker_hash(worker));
+        let worker = worker.map(|worker| self.writer.state.worker_hash(worker));
         let deadline = now.elapsed + request.wait;
         let woken = wants_space.then(|| queues.clone());
         self.waiters.add(Waiter { request, queues, worker, deadline });
@@ -255,12 +277,12 @@ impl Shard {
             }
             match self.attempt(now, &mut waiter.request)? {
                 Attempt::Later | Attempt::NoSpace => {
-                    self.waiters.put_back(id, waiter);
+                    self.back_in_line(now, id, waiter);
                     return Ok(false);
                 }
                 Attempt::Decided(decided) if decided.jobs.is_empty() => {
                     let types = waiter.request.receive.types.clone();
-                    self.waiters.put_back(id, waiter);
+                    self.back_in_line(now, id, waiter);
                     if types.is_none() {
                         break;
                     }
@@ -286,7 +308,7 @@ impl Shard {
                 self.leave(now, &waiter);
                 self.answer_receive(now, *waiter.request, Attempt::Decided(decided));
             } else {
-                self.waiters.put_back(id, waiter);
+                self.back_in_line(now, id, waiter);
             }
         }
     }
@@ -301,7 +323,7 @@ impl Shard {
             // One more look says why there is nothing.
             match self.attempt(now, &mut waiter.request)? {
                 Attempt::Later => {
-                    self.waiters.put_back(id, waiter);
+                    self.back_in_line(now, id, waiter);
                     return Ok(true);
                 }
                 attempt => {

@@ -212,3 +212,39 @@ fn wait_job_answers_when_the_job_has_ended_or_the_wait_is_over() {
     let unknown = Call::new(async move { handle.query(Query::Job(recado_core::JobId(1))).await });
     assert!(matches!(world.run(unknown), Err(Error::Rejected(_))));
 }
+
+fn delete(world: &mut World, queue: &str) {
+    let call = world.call(Command::DeleteQueue { queue: queue.into(), force: true, actor: Default::default() });
+    world.run(call).unwrap();
+    world.quiesce();
+}
+
+#[test]
+fn a_queue_deleted_under_a_waiter_is_not_made_again_by_it() {
+    let mut world = World::new();
+    let mut waiting = world.receive(receive("mail", 1), WAIT).begin();
+    world.quiesce();
+    delete(&mut world, "mail");
+    let gone = Error::Rejected(recado_core::Rejection::QueueNotFound { name: "mail".into(), nearest: None });
+    assert_eq!(waiting.poll().expect("it is told").err().map(|error| error.to_string()), Some(gone.to_string()));
+    let handle = world.handle.clone();
+    let query = Call::new(async move { handle.query(Query::Queue("mail".into())).await });
+    assert!(world.run(query).is_err(), "it stays deleted");
+}
+
+#[test]
+fn a_waiter_follows_the_name_of_a_queue_that_was_deleted_and_made_again() {
+    let mut world = World::new();
+    let mut waiting = world.receive(receive("mail", 1), WAIT).begin();
+    world.quiesce();
+    // Deleted and made again within one turn: who waits meets only the new one.
+    let delete = Command::DeleteQueue { queue: "mail".into(), force: false, actor: Default::default() };
+    let _deleted = world.call(delete).begin();
+    let _made = world.call(enqueue("mail", Vec::new())).begin();
+    world.quiesce();
+    assert!(waiting.poll().is_none());
+    world.enqueue("mail", &["1"]);
+    world.quiesce();
+    let received = waiting.poll().expect("it is served").unwrap();
+    assert_eq!(received.jobs.len(), 1);
+}
