@@ -77,14 +77,7 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
         }
         Event::ProducerAdvanced { producer, queue, seq } => {
             ensure_queue(state, *queue);
-            let slot = state.producers.find_or_insert(producer.0, || ProducerEntry {
-                hash: *producer,
-                queue: *queue,
-                seq: 0,
-                link: Link::default(),
-            });
-            state.producers[slot].seq = *seq;
-            state.link_item(ItemKind::Producer, slot, position);
+            producer_advanced(state, position, (*queue, *producer), *seq);
         }
         Event::RequestAnswered { request, body, answer, until } => {
             request_answered(state, position, (*request, *body), *answer, *until);
@@ -418,6 +411,7 @@ fn ensure_queue(state: &mut State, number: u32) {
             fingerprints: Default::default(),
             fingerprints_by_size: Default::default(),
             keys: 0,
+            producers: 0,
             figures: Default::default(),
             is_going: false,
         };
@@ -749,6 +743,7 @@ fn finish(
     job.state = how;
     let key = job.key;
     let extra = job.extra();
+    extra.shrink();
     extra.task = None;
     extra.ended_at = at;
     extra.keep_until = keep_until.unwrap_or(at);
@@ -802,6 +797,7 @@ fn died(
         job.add_error(place);
     }
     let extra = job.extra();
+    extra.shrink();
     extra.task = None;
     extra.ended_at = at;
     extra.death = Some(death.clone());
@@ -873,6 +869,18 @@ fn key_saved(state: &mut State, position: u64, hash: Hash, queue: u32, until: u6
     state.save_result(position, slot, until, result.map(|span| span.at(position)));
 }
 
+fn producer_advanced(state: &mut State, position: u64, (queue, hash): (u32, Hash), seq: u64) {
+    let slot = match state.producers.find(hash.0) {
+        Some(slot) => slot,
+        None => {
+            state.queue_mut(queue).producers += 1;
+            state.producers.insert(ProducerEntry { hash, queue, seq: 0, link: Link::default() })
+        }
+    };
+    state.producers[slot].seq = seq;
+    state.link_item(ItemKind::Producer, slot, position);
+}
+
 fn request_answered(state: &mut State, position: u64, (request, body): (Hash, Hash), answer: Span, until: u64) {
     if let Some(slot) = state.requests.find(request.0) {
         state.timers.clear(false, state.requests[slot].until, Timer::Request(slot));
@@ -912,11 +920,19 @@ fn task_set(state: &mut State, position: u64, record: &TaskRecord) {
 }
 
 fn task_ended(state: &mut State, task: u64, how: crate::reply::TaskState, at: u64) {
+    if !state.tasks.contains_key(&task) {
+        return;
+    }
+    let number = short(task);
+    state.unweigh_item(ItemKind::Task, number);
     let Some(task) = state.tasks.get_mut(&task) else { return };
+    // What it was meant for is not needed any more; what it did is in its figures.
+    task.record.select.seqs = None;
+    task.patch = None;
     task.record.state = how;
     state.running.remove(&task.record.id);
     if task.record.ended_at.replace(at).is_none() {
-        state.timers.set(false, at + TASK_KEPT_MS, Timer::Task(short(task.record.id)));
+        state.timers.set(false, at + TASK_KEPT_MS, Timer::Task(number));
     }
     if task.record.kind == TaskKind::DeleteQueue
         && let Some(queue) = state.queues.get_mut(&task.record.queue)
@@ -926,6 +942,7 @@ fn task_ended(state: &mut State, task: u64, how: crate::reply::TaskState, at: u6
         let number = queue.record.number;
         state.wake(number);
     }
+    state.weigh_item(ItemKind::Task, number);
 }
 
 fn forget_task(state: &mut State, task: u64) {

@@ -51,4 +51,4 @@ pub use reply::{
     Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
 };
 pub use run::{TICK_STEPS_MAX, run};
-pub use state::{AUDIT_MAX, LANES_MAX, Presence, QUEUES_MAX, State};
+pub use state::{AUDIT_MAX, LANES_MAX, PRODUCERS_MAX, Presence, QUEUES_MAX, State, TASKS_KEPT_MAX, TASKS_RUNNING_MAX};

@@ -33,6 +33,16 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         draft.push(Event::KeyEnded { key: state.keys[*slot].hash, kept: false });
         return true;
     }
+    if state.is_short_of_memory() && !state.timers.keep.is_empty() {
+        forget(state, u64::MAX, draft);
+        return true;
+    }
+    if state.has_tasks_to_forget()
+        && let Some(task) = state.tasks.keys().find(|task| !state.running.contains(task))
+    {
+        draft.push(Event::TaskForgotten { task: *task });
+        return true;
+    }
     let Some(timer) = state.first_due(at) else { return false };
     match timer {
         // State::advance makes delayed jobs ready.
@@ -41,14 +51,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Expiry(slot) => {
             super::cancel::end(state, slot, at, JobState::Expired, LeaseState::Cancelled, None, draft)
         }
-        Timer::Keep(_) => {
-            let due = state.timers.wall.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
-            let seqs = due.filter_map(|(_, timer)| match timer {
-                Timer::Keep(slot) => Some(state.jobs[*slot].id.seq()),
-                _ => None,
-            });
-            draft.push(Event::Removed { seqs: seqs.collect(), why: Removal::Forgotten });
-        }
+        Timer::Keep(_) => forget(state, at, draft),
         Timer::Key(slot) => {
             let key = &state.keys[slot];
             draft.push(if key.carriers == 0 {
@@ -62,6 +65,16 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
     true
+}
+
+/// The finished jobs whose time is over first go, of those whose time is over at `at`.
+fn forget(state: &State, at: u64, draft: &mut Draft) {
+    let due = state.timers.keep.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
+    let seqs = due.filter_map(|(_, timer)| match timer {
+        Timer::Keep(slot) => Some(state.jobs[*slot].id.seq()),
+        _ => None,
+    });
+    draft.push(Event::Removed { seqs: seqs.collect(), why: Removal::Forgotten });
 }
 
 /// A waiting job whose idempotency key has completed is completed by what the key saved.

@@ -18,7 +18,7 @@ use crate::meta::Meta;
 use crate::options::{Overrides, QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
-use crate::state::{LANES_MAX, QUEUES_MAX, Queue, State, domain};
+use crate::state::{LANES_MAX, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
 
 /// How long an answer is kept for its `Idempotency-Key`.
 pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
@@ -93,7 +93,13 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
     let mut answer = SavedAnswer { created, duplicate: false, jobs: Vec::with_capacity(enqueue.jobs.len()) };
     if let Some(producer) = &enqueue.producer {
         let hash = state.hash(domain::PRODUCER, number, &producer.name);
-        let last = state.producers.get_by(hash.0).map_or(0, |entry| entry.seq);
+        let known = state.producers.get_by(hash.0);
+        let last = known.map_or(0, |entry| entry.seq);
+        let producers = queue.map_or(0, |queue| queue.producers);
+        if known.is_none() && producers >= PRODUCERS_MAX {
+            let (limit, actual) = (PRODUCERS_MAX, producers + 1);
+            return Err(Rejection::QueueFull { queue: enqueue.queue.clone(), reason: "producers", limit, actual });
+        }
         if producer.seq > last + 1 {
             return Err(Rejection::ProducerGap { name: producer.name.clone(), expected: last + 1 });
         }
@@ -185,7 +191,7 @@ impl Batch<'_> {
             return Err(self.full("max-depth", self.settings.max_depth, jobs as u64));
         }
         let limit = self.state.memory_limit_bytes;
-        if self.state.memory_bytes() >= limit {
+        if self.state.is_short_of_memory() {
             return Err(Rejection::OutOfMemory { limit });
         }
         Ok(())

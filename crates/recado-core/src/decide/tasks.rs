@@ -18,7 +18,7 @@ use crate::event::{Cursor, Event, Removal, SelectRecord, TaskCounts, TaskKind, T
 use crate::id::Hash;
 use crate::rejection::Rejection;
 use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
-use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, Task, domain};
+use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, TASKS_RUNNING_MAX, Task, domain};
 
 const PART_DELAYED: u32 = 0;
 const PART_LANES: u32 = 1;
@@ -311,6 +311,10 @@ fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
 pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Draft) -> Result<Reply, Rejection> {
     let queue = find_queue(state, &new.queue)?;
     let number = queue.record.number;
+    if state.running.len() >= TASKS_RUNNING_MAX {
+        let (limit, actual) = (TASKS_RUNNING_MAX as u64, state.running.len() as u64 + 1);
+        return Err(Rejection::QueueFull { queue: new.queue.clone(), reason: "tasks", limit, actual });
+    }
     let mut record = blank(state, moment, number, TaskKind::Purge, &new.actor);
     record.reason.clone_from(&new.reason);
     match &new.action {

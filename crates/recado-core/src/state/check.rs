@@ -74,6 +74,8 @@ impl State {
         assert_eq!(ended, count(&[JobState::Completed, JobState::Cancelled, JobState::Expired]), "ended of `{name}`");
         let keys = self.keys.iter().filter(|(_, key)| key.queue == queue.record.number).count();
         assert_eq!(queue.keys, keys as u64, "keys of `{name}`");
+        let producers = self.producers.iter().filter(|(_, producer)| producer.queue == queue.record.number).count();
+        assert_eq!(queue.producers, producers as u64, "producers of `{name}`");
     }
 
     fn check_lanes(&self, queue: &Queue) {
@@ -297,8 +299,8 @@ impl State {
         let ended =
             self.tasks.values().filter_map(|task| Some((task.record.ended_at?, crate::items::short(task.record.id))));
         wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));
-        assert_eq!(self.timers.wall, wall.into_iter().collect(), "timers on the wall clock");
-        assert_eq!(self.timers.elapsed, elapsed.into_iter().collect(), "timers of elapsed time");
+        assert_eq!(self.timers.all(false), wall.into_iter().collect(), "timers on the wall clock");
+        assert_eq!(self.timers.all(true), elapsed.into_iter().collect(), "timers of elapsed time");
     }
 
     fn check_items(&self) {

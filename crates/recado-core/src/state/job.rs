@@ -80,6 +80,16 @@ pub(crate) struct Extra {
     pub(crate) behind: Option<u64>,
 }
 
+impl Extra {
+    /// The job has ended or died: nobody works on it, and no error comes any more but by a late settle.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.worker = None;
+        }
+        self.errors.shrink_to_fit();
+    }
+}
+
 impl Job {
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0

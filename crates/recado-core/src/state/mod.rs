@@ -34,6 +34,15 @@ pub(crate) use weight::Weight;
 /// Queues a shard may hold.
 pub const QUEUES_MAX: usize = 10_000;
 
+/// Producers that a queue may have: their numbers are kept as long as the queue.
+pub const PRODUCERS_MAX: u64 = 100_000;
+
+/// Bulk actions that may be at work.
+pub const TASKS_RUNNING_MAX: usize = 1_000;
+
+/// Finished bulk actions that can be looked up.
+pub const TASKS_KEPT_MAX: usize = 1_000;
+
 /// Operators' actions that are remembered.
 pub const AUDIT_MAX: u64 = 10_000;
 

@@ -166,6 +166,8 @@ pub(crate) struct Queue {
     pub(crate) fingerprints_by_size: BTreeSet<(Reverse<usize>, u64)>,
     /// Idempotency keys it holds.
     pub(crate) keys: u64,
+    /// Producers that have numbered batches for it.
+    pub(crate) producers: u64,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
     pub(crate) is_going: bool,

@@ -261,10 +261,10 @@ impl State {
         if self.keys[slot].saved.is_some() {
             self.unlink_item(ItemKind::Saved, slot);
         }
-        if let Some(saved) = self.keys[slot].saved.take() {
-            if !saved.ended {
-                self.timers.clear(false, saved.look_at, Timer::Key(slot));
-            }
+        if let Some(saved) = self.keys[slot].saved.take()
+            && !saved.ended
+        {
+            self.timers.clear(false, saved.look_at, Timer::Key(slot));
         }
     }
 

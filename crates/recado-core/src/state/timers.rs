@@ -32,20 +32,41 @@ pub(crate) enum Timer {
 pub(crate) struct Timers {
     pub(crate) wall: BTreeSet<(u64, Timer)>,
     pub(crate) elapsed: BTreeSet<(u64, Timer)>,
+    /// [`Timer::Due`] stands apart: a receive makes delayed jobs ready whatever else is due.
+    delayed_wall: BTreeSet<(u64, Timer)>,
+    delayed_elapsed: BTreeSet<(u64, Timer)>,
+    /// [`Timer::Keep`] too: where memory is short, finished jobs go before their time.
+    pub(crate) keep: BTreeSet<(u64, Timer)>,
 }
 
 impl Timers {
-    fn line(&mut self, is_elapsed: bool) -> &mut BTreeSet<(u64, Timer)> {
-        if is_elapsed { &mut self.elapsed } else { &mut self.wall }
+    fn line(&mut self, is_elapsed: bool, timer: Timer) -> &mut BTreeSet<(u64, Timer)> {
+        if matches!(timer, Timer::Keep(_)) {
+            return &mut self.keep;
+        }
+        match (matches!(timer, Timer::Due(_)), is_elapsed) {
+            (false, false) => &mut self.wall,
+            (false, true) => &mut self.elapsed,
+            (true, false) => &mut self.delayed_wall,
+            (true, true) => &mut self.delayed_elapsed,
+        }
+    }
+
+    /// All timers of a time line, for checks.
+    pub(crate) fn all(&self, is_elapsed: bool) -> BTreeSet<(u64, Timer)> {
+        let (some, more) =
+            if is_elapsed { (&self.elapsed, &self.delayed_elapsed) } else { (&self.wall, &self.delayed_wall) };
+        let kept = self.keep.iter().filter(|_| !is_elapsed);
+        some.union(more).chain(kept).copied().collect()
     }
 
     pub(crate) fn set(&mut self, is_elapsed: bool, at: u64, timer: Timer) {
-        let is_new = self.line(is_elapsed).insert((at, timer));
+        let is_new = self.line(is_elapsed, timer).insert((at, timer));
         debug_assert!(is_new, "{timer:?} is set once");
     }
 
     pub(crate) fn clear(&mut self, is_elapsed: bool, at: u64, timer: Timer) {
-        let was_there = self.line(is_elapsed).remove(&(at, timer));
+        let was_there = self.line(is_elapsed, timer).remove(&(at, timer));
         debug_assert!(was_there, "{timer:?} was set");
     }
 }
@@ -54,18 +75,25 @@ impl State {
     /// The instant at which [`crate::Command::Tick`] has something to do.
     #[must_use]
     pub fn next_due(&self, now: u64) -> Option<u64> {
-        if !self.to_skip.is_empty() || !self.stale_notes.is_empty() || !self.unused_keys.is_empty() {
+        let is_short = self.is_short_of_memory() && !self.timers.keep.is_empty();
+        let is_tidy = self.to_skip.is_empty() && self.stale_notes.is_empty() && self.unused_keys.is_empty();
+        if !is_tidy || is_short || self.has_tasks_to_forget() {
             return Some(now);
         }
-        let wall = self.timers.wall.first().map(|(at, _)| *at);
-        let elapsed = self.timers.elapsed.first().map(|(at, _)| self.wall(*at));
-        wall.into_iter().chain(elapsed).min()
+        let timers = &self.timers;
+        let wall = [timers.wall.first(), timers.keep.first(), timers.delayed_wall.first()]
+            .into_iter()
+            .flatten()
+            .map(|(at, _)| *at);
+        let elapsed = [timers.elapsed.first(), timers.delayed_elapsed.first()].into_iter().flatten();
+        wall.chain(elapsed.map(|(at, _)| self.wall(*at))).min()
     }
 
-    /// The first timer that is due at `now`.
+    /// The first timer that is due at `now`, but for delayed jobs.
     pub(crate) fn first_due(&self, now: u64) -> Option<Timer> {
         let due = |set: &BTreeSet<(u64, Timer)>, now| set.first().filter(|(at, _)| *at <= now).map(|(_, timer)| *timer);
-        due(&self.timers.wall, now).or_else(|| due(&self.timers.elapsed, self.elapsed(now)))
+        let kept = self.timers.keep.first().filter(|(at, _)| *at <= now).map(|(_, timer)| *timer);
+        due(&self.timers.wall, now).or(kept).or_else(|| due(&self.timers.elapsed, self.elapsed(now)))
     }
 
     /// Makes delayed jobs ready whose time has come, at most `max`. This is no fact of its own: it follows
@@ -74,12 +102,9 @@ impl State {
         let mut moved = 0;
         while moved < max {
             let elapsed = self.elapsed(now);
-            let wall = self.timers.wall.first().copied().filter(|(at, _)| *at <= now);
-            let due = wall.filter(|(_, timer)| matches!(timer, Timer::Due(_))).or_else(|| {
-                let first = self.timers.elapsed.first().copied().filter(|(at, _)| *at <= elapsed);
-                first.filter(|(_, timer)| matches!(timer, Timer::Due(_)))
-            });
-            let Some((_, Timer::Due(slot))) = due else { break };
+            let wall = self.timers.delayed_wall.first().filter(|(at, _)| *at <= now);
+            let due = wall.or_else(|| self.timers.delayed_elapsed.first().filter(|(at, _)| *at <= elapsed));
+            let Some((_, Timer::Due(slot))) = due.copied() else { break };
             self.unstand(slot);
             self.jobs[slot].state = JobState::Ready;
             self.stand(slot);

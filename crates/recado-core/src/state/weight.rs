@@ -4,14 +4,15 @@
 //! Both are sums that are kept up to date. An item counts from the moment it is linked until it is unlinked; a
 //! job counts while it stands, for its fields change only while it does not.
 
-use alloc::boxed::Box;
-
 use crate::event::{QueueRecord, TaskRecord};
 use crate::items::{ItemKind, whole};
 use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
-use crate::state::{Extra, Job, State};
+use crate::state::{
+    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, Note, ProducerEntry, Queue, RequestEntry, Saved, State,
+    TASKS_KEPT_MAX, Task,
+};
 
 /// What a job or a record of texts costs in the log without its bytes.
 const ITEM_BYTES: u64 = 160;
@@ -31,7 +32,28 @@ const OPTIONS_BYTES: u64 = 128;
 /// A place of a list or filter in the log: a number of any size.
 const NUMBER_BYTES: u64 = 9;
 
-/// Bytes in the log, and bytes in memory beyond what is the same for all of a kind.
+/// A plain waiting job in memory, with its places in the index of numbers and in its lane.
+const JOB_BYTES: usize = 200;
+
+/// A job's place in the list of a key or business object.
+const TIE_BYTES: usize = 40;
+
+/// An entry's place in the index of its table.
+const INDEX_BYTES: usize = 12;
+
+/// A timer in memory.
+const TIMER_BYTES: usize = 40;
+
+/// A group's places in lanes and rings, and in the index.
+const GROUP_BYTES: usize = 200;
+
+/// A receive that can be repeated.
+const ATTEMPT_BYTES: usize = 160;
+
+/// Rolling figures of a queue.
+const FIGURES_BYTES: usize = 4_096;
+
+/// Bytes in the log, and bytes in memory; for a job those beyond a plain waiting one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) log_bytes: u64,
@@ -41,6 +63,11 @@ pub(crate) struct Weight {
 impl Weight {
     fn log(log_bytes: u64) -> Self {
         Self { log_bytes, memory_bytes: 0 }
+    }
+
+    /// Something of this size in memory besides.
+    fn of_size(self, bytes: usize) -> Self {
+        Self { memory_bytes: self.memory_bytes + bytes as u64, ..self }
     }
 
     /// Something that is in the log as it is in memory.
@@ -63,7 +90,7 @@ fn at(place: Place) -> u64 {
     SPAN_BYTES + u64::from(place.length)
 }
 
-fn text(text: Option<&Box<str>>) -> u64 {
+fn text(text: Option<&str>) -> u64 {
     text.map_or(0, |text| text.len() as u64)
 }
 
@@ -87,7 +114,7 @@ fn extra(extra: &Extra) -> Weight {
     let mut log_bytes: u64 = places.map(|place| at(*place)).sum();
     let mut memory_bytes = size_of::<Extra>() + extra.errors.capacity() * size_of::<Place>();
     if let Some(lease) = &extra.lease {
-        let worker = text(lease.worker.as_ref());
+        let worker = text(lease.worker.as_deref());
         log_bytes += LEASE_BYTES + worker;
         memory_bytes += worker as usize;
     }
@@ -105,8 +132,8 @@ fn extra(extra: &Extra) -> Weight {
 
 fn queue(record: &QueueRecord) -> Weight {
     let options = &record.options;
-    let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_ref());
-    let texts = text(options.owner.as_ref()) + text(dead_owner) + text(record.paused_reason.as_ref());
+    let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref());
+    let texts = text(options.owner.as_deref()) + text(dead_owner) + text(record.paused_reason.as_deref());
     let list = delays(options.backoff.as_ref().map(|backoff| &backoff.curve));
     Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list)
 }
@@ -114,7 +141,7 @@ fn queue(record: &QueueRecord) -> Weight {
 fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
     let select = &record.select;
     let texts = [&select.kind, &select.error_kind, &record.actor, &record.reason];
-    let texts: u64 = texts.into_iter().map(|it| text(it.as_ref())).sum();
+    let texts: u64 = texts.into_iter().map(|it| text(it.as_deref())).sum();
     let seqs = select.seqs.as_ref().map_or(0, |seqs| seqs.len() as u64);
     let mut weight = Weight::both(OPTIONS_BYTES + texts + NUMBER_BYTES * seqs);
     weight.add(Weight::log(patch.map_or(0, at)));
@@ -126,24 +153,31 @@ impl State {
     fn weight(&self, kind: ItemKind, number: u32) -> Weight {
         match kind {
             ItemKind::Job => Weight::default(),
-            ItemKind::Globals | ItemKind::Dedup => Weight::log(ITEM_BYTES),
-            ItemKind::Producer => Weight::log(HASH_BYTES),
-            ItemKind::Queue => queue(&self.queue(number).record),
+            ItemKind::Globals => Weight::log(ITEM_BYTES),
+            ItemKind::Dedup => Weight::log(ITEM_BYTES).of_size(TIMER_BYTES),
+            ItemKind::Producer => Weight::log(HASH_BYTES).of_size(size_of::<ProducerEntry>() + INDEX_BYTES),
+            ItemKind::Queue => queue(&self.queue(number).record).of_size(size_of::<Queue>() + FIGURES_BYTES),
             ItemKind::Saved => {
                 let result = self.keys[number].saved.as_ref().and_then(|saved| saved.result);
-                Weight::log(HASH_BYTES + result.map_or(0, at))
+                Weight::log(HASH_BYTES + result.map_or(0, at)).of_size(size_of::<Saved>() + TIMER_BYTES)
             }
-            ItemKind::Request => Weight::log(HASH_BYTES + at(self.requests[number].answer)),
+            ItemKind::Request => {
+                let weight = Weight::log(HASH_BYTES + at(self.requests[number].answer));
+                weight.of_size(size_of::<RequestEntry>() + INDEX_BYTES + TIMER_BYTES)
+            }
             ItemKind::Task => {
                 let it = &self.tasks[&whole(number, self.last_number)];
-                task(&it.record, it.patch)
+                task(&it.record, it.patch).of_size(size_of::<Task>() + TIMER_BYTES)
             }
             ItemKind::Audit => {
                 let record = &self.audit[&whole(number, self.last_number)].record;
-                let texts = text(record.actor.as_ref()) + text(record.queue.as_ref());
-                Weight::both(texts + (record.action.len() + record.detail.len()) as u64)
+                let texts = text(record.actor.as_deref()) + text(record.queue.as_deref());
+                let texts = texts + (record.action.len() + record.detail.len()) as u64;
+                Weight::both(texts).of_size(size_of::<AuditEntry>())
             }
-            ItemKind::Note => Weight::both(self.notes[number].text.len() as u64),
+            ItemKind::Note => {
+                Weight::both(self.notes[number].text.len() as u64).of_size(size_of::<Note>() + INDEX_BYTES)
+            }
         }
     }
 
@@ -179,12 +213,29 @@ impl State {
         self.weight.log_bytes
     }
 
-    /// Estimate of the memory that jobs and keys take.
+    /// Bytes of memory that everything takes, by the sizes of what there is and the usual slack of maps.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        const JOB_BYTES: u64 = 200;
-        const KEY_BYTES: u64 = 96;
-        let keys = self.keys.len() + self.dedups.len() + self.businesses.len() + self.groups.len();
-        self.jobs.len() as u64 * JOB_BYTES + (keys + self.requests.len()) as u64 * KEY_BYTES
+        let entries = [
+            (self.jobs.len(), JOB_BYTES),
+            (self.key_jobs.len() + self.business_jobs.len(), TIE_BYTES),
+            (self.groups.len(), GROUP_BYTES + size_of::<Group>()),
+            (self.keys.len(), INDEX_BYTES + size_of::<Key>()),
+            (self.dedups.len(), INDEX_BYTES + size_of::<DedupEntry>()),
+            (self.businesses.len(), INDEX_BYTES + size_of::<Business>()),
+            (self.attempts.len(), ATTEMPT_BYTES),
+        ];
+        let entries: usize = entries.into_iter().map(|(count, bytes)| count * bytes).sum();
+        self.weight.memory_bytes + entries as u64
+    }
+
+    /// At its limit: producers are refused, and finished jobs go before their time.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.memory_bytes() >= self.memory_limit_bytes
+    }
+
+    /// There are more finished bulk actions than are kept.
+    pub(crate) fn has_tasks_to_forget(&self) -> bool {
+        self.tasks.len() > self.running.len() + TASKS_KEPT_MAX
     }
 }
