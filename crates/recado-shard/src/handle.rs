@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use recado_core::{
-    Answer, Command, Delivered, Enqueued, HeldBack, JobId, JobView, NewTask, Place, Query, Receive, Rejection, Reply,
+    Answer, Command, Delivered, Enqueue, HeldBack, JobId, JobView, NewTask, Place, Query, Receive, Rejection, Reply,
     SavedAnswer, Secret, Settle, Settled, TaskView,
 };
 use recado_log::Backup;
@@ -179,28 +179,72 @@ impl Handle {
     /// # Errors
     /// [`Error::Unreadable`], or why the shard has ended.
     pub async fn fetch(&self, place: Place) -> Result<Bytes, Error> {
+        self.read(place).await?.map_err(|error| self.report(Missing { job: None, place, error }))
+    }
+
+    async fn read(&self, place: Place) -> Result<Result<Bytes, recado_log::Error>, Error> {
         match fill::fetch_all(&self.shared, vec![place], Pattern::Random).await?.pop() {
-            Some(Ok(bytes)) => Ok(bytes),
-            Some(Err(error)) => Err(self.report(Missing { job: None, place, error })),
+            Some(read) => Ok(read),
             None => unreachable!("one place was asked for"),
         }
     }
 
-    /// The jobs of the answer that [`Reply::Saved`] points to.
-    ///
-    /// # Errors
-    /// As [`Handle::fetch`].
-    pub async fn saved(&self, place: Place) -> Result<Vec<Enqueued>, Error> {
-        self.saved_answer(place).await.map(|saved| saved.jobs)
+    /// As [`Handle::fetch`]; `None` when what was there has moved in the log since, or is gone.
+    async fn fetch_if_there(&self, place: Place) -> Result<Option<Bytes>, Error> {
+        match self.read(place).await? {
+            Err(recado_log::Error::Trimmed { .. }) => Ok(None),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => Err(self.report(Missing { job: None, place, error })),
+        }
     }
 
-    /// The answer that [`Reply::Saved`] points to.
+    /// The result of a job that [`recado_core::Duplicate`] points to; `None` when the job is gone by now.
     ///
     /// # Errors
     /// As [`Handle::fetch`].
-    pub async fn saved_answer(&self, place: Place) -> Result<SavedAnswer, Error> {
-        let bytes = self.fetch(place).await?;
-        recado_core::decode_saved(&bytes).map_err(|error| {
+    pub async fn result_of(&self, job: JobId, place: Place) -> Result<Option<Bytes>, Error> {
+        if let Some(bytes) = self.fetch_if_there(place).await? {
+            return Ok(Some(bytes));
+        }
+        match self.query(Query::Job(job)).await {
+            Ok(Answer::Job(view)) => match view.result {
+                Some(place) => self.fetch(place).await.map(Some),
+                None => Ok(None),
+            },
+            Ok(other) => unreachable!("asked for a job, not {other:?}"),
+            Err(Error::Rejected(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Enqueues and answers with what became of each job, and whether that was answered before: then it is
+    /// what was saved for the request's key.
+    ///
+    /// # Errors
+    /// As [`Handle::fetch`].
+    pub async fn enqueue(&self, enqueue: Enqueue) -> Result<(SavedAnswer, bool), Error> {
+        let again = enqueue.request.is_some().then(|| enqueue.clone());
+        let mut command = Command::Enqueue(enqueue);
+        loop {
+            match self.call(command).await? {
+                Reply::Enqueued { created, duplicate, jobs } => {
+                    return Ok((SavedAnswer { created, duplicate, jobs }, false));
+                }
+                Reply::Saved(place) => {
+                    if let Some(bytes) = self.fetch_if_there(place).await? {
+                        return self.decode_saved(place, &bytes).map(|saved| (saved, true));
+                    }
+                }
+                other => unreachable!("an enqueue answers enqueued, not {other:?}"),
+            }
+            // The answer has moved in the log since it was found: the same request finds it again.
+            let Some(again) = &again else { unreachable!("only a request with a key has a saved answer") };
+            command = Command::Enqueue(again.clone());
+        }
+    }
+
+    fn decode_saved(&self, place: Place, bytes: &[u8]) -> Result<SavedAnswer, Error> {
+        recado_core::decode_saved(bytes).map_err(|error| {
             self.shared.count_unreadable();
             Error::Unreadable { place, reason: error.to_string().into() }
         })

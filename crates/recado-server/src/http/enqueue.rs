@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use recado_core::{Command, Enqueue, Enqueued, Producer, Reply, RequestKey};
+use recado_core::{Enqueue, Enqueued, Producer, RequestKey, SavedAnswer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::body::{self, Kind};
 use super::job::raw;
 use super::new_job::NewJobBody;
-use super::{App, Queue, answer, ndjson, unexpected};
+use super::{App, Queue, answer, ndjson};
 use crate::json::{self, Faults, OneOrMany};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::openapi::OnQueue;
@@ -139,8 +139,8 @@ pub(crate) async fn enqueue(
         RequestKey { key, body: app.shard.secret().hash(REQUEST_DOMAIN, 0, &parts) }
     });
     drop(body);
-    match app.shard.call(Command::Enqueue(enqueue)).await {
-        Ok(reply) => created(&app, reply).await,
+    match app.shard.enqueue(enqueue).await {
+        Ok((saved, replayed)) => created(&app, saved, replayed).await,
         Err(error) => {
             let problem = refused(&app, &queue, error);
             Err(if single { problem.single() } else { problem })
@@ -231,15 +231,8 @@ pub(super) fn check(jobs: Vec<NewJobBody<'_>>, single: bool) -> Result<Vec<recad
     faults.finish().map(|()| checked)
 }
 
-async fn created(app: &App, reply: Reply) -> Result<Response, Problem> {
-    let (jobs, created, duplicate, replayed) = match reply {
-        Reply::Enqueued { jobs, created, duplicate } => (jobs, created, duplicate, false),
-        Reply::Saved(place) => {
-            let saved = app.shard.saved_answer(place).await?;
-            (saved.jobs, saved.created, saved.duplicate, true)
-        }
-        other => return Err(unexpected(&other)),
-    };
+async fn created(app: &App, saved: SavedAnswer, replayed: bool) -> Result<Response, Problem> {
+    let SavedAnswer { jobs, created, duplicate } = saved;
     let results = results(app, &jobs).await?;
     let body = EnqueuedBody { jobs: entries(&jobs, &results)?, created, duplicate };
     let mut response = answer(StatusCode::CREATED, &body);
@@ -256,7 +249,7 @@ pub(super) async fn results(app: &App, jobs: &[Enqueued]) -> Result<Vec<Option<b
         let place = job.duplicate.as_ref().and_then(|duplicate| duplicate.result);
         results.push(match place {
             Some((position, offset, length)) => {
-                Some(app.shard.fetch(recado_core::Place { position, offset, length }).await?)
+                app.shard.result_of(job.id, recado_core::Place { position, offset, length }).await?
             }
             None => None,
         });

@@ -78,7 +78,16 @@ fn a_job_that_moved_in_the_log_since_it_was_looked_at_is_still_filled_in() {
     let (handle, id) = (world.handle.clone(), old[0]);
     let view = world.run(Call::new(async move { handle.query(Query::Job(id)).await })).unwrap();
     let Answer::Job(view) = view else { panic!("not a job") };
-    while world.handle.status().log.first.0 <= view.payload.position {
+    trim_beyond(&mut world, view.payload.position);
+    let handle = world.handle.clone();
+    let filled = world.run(Call::new(async move { handle.fill(vec![*view], true).await })).unwrap();
+    assert_eq!(&*filled[0].payload, b"the old one");
+    assert_eq!(world.handle.status().unreadable, 0);
+}
+
+/// Works in a forgetful queue until the log begins behind `position`.
+fn trim_beyond(world: &mut World, position: u64) {
+    while world.handle.status().log.first.0 <= position {
         let call = world.call(enqueue("mail", vec![job(&"x".repeat(20_000))]));
         world.run(call).unwrap();
         for taken in world.take("mail", 1) {
@@ -86,8 +95,46 @@ fn a_job_that_moved_in_the_log_since_it_was_looked_at_is_still_filled_in() {
         }
         world.pass(Duration::from_millis(200));
     }
+}
+
+#[test]
+fn a_saved_answer_that_moved_since_it_was_found_is_found_again() {
+    let mut world = World::with(Set { payload_cache_bytes: 0, ..Set::default() });
+    forgetful(&mut world, "mail");
+    let keyed = recado_core::Enqueue {
+        queue: "old".into(),
+        create: true,
+        jobs: vec![job("1")],
+        request: Some(recado_core::RequestKey { key: "k".into(), body: recado_core::Hash(1) }),
+        ..Default::default()
+    };
+    let send = |world: &World| {
+        let (handle, keyed) = (world.handle.clone(), keyed.clone());
+        Call::new(async move { handle.enqueue(keyed).await })
+    };
+    let call = send(&world);
+    let (first, _) = world.run(call).unwrap();
+    let decided_at = world.handle.status().log.first.0 + world.handle.status().log.log_bytes;
+    let call = send(&world).begin();
+    world.quiesce();
+    // The place lies in its channel, unread, while what is there moves.
+    trim_beyond(&mut world, decided_at);
+    assert_eq!(world.run(call).unwrap(), (first, true));
+}
+
+#[test]
+fn the_result_of_a_duplicate_that_moved_is_found_again() {
+    let mut world = World::with(Set { payload_cache_bytes: 0, ..Set::default() });
+    let old = world.enqueue("old", &["1"]);
+    let taken = world.take("old", 1);
+    world.settle_one(&taken[0], recado_core::Outcome::Ack { result: Some(b"42".to_vec()) }).unwrap();
+    forgetful(&mut world, "mail");
+    let (handle, id) = (world.handle.clone(), old[0]);
+    let view = world.run(Call::new(async move { handle.query(Query::Job(id)).await })).unwrap();
+    let Answer::Job(view) = view else { panic!("not a job") };
+    let place = view.result.unwrap();
+    trim_beyond(&mut world, place.position);
     let handle = world.handle.clone();
-    let filled = world.run(Call::new(async move { handle.fill(vec![*view], true).await })).unwrap();
-    assert_eq!(&*filled[0].payload, b"the old one");
-    assert_eq!(world.handle.status().unreadable, 0);
+    let result = world.run(Call::new(async move { handle.result_of(id, place).await })).unwrap();
+    assert_eq!(result.as_deref(), Some(&b"42"[..]));
 }
