@@ -206,7 +206,8 @@ impl World {
 
     #[track_caller]
     pub(super) fn check(&self) {
-        let broken = &self.ledger().broken;
+        // Not under the lock, which the other threads need to their end.
+        let broken = self.ledger().broken.clone();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
     }
 

@@ -90,26 +90,35 @@ fn expired(stage: &Stage, queue: &str) -> Value {
 }
 
 /// Two jobs with one key: the first's timeout passes, the second is received.
-fn key_received(stage: &Stage, queue: &str) -> Value {
-    configure(stage, queue, 9);
+fn key_received_after(stage: &Stage, queue: &str, max_attempts: u64, state: &str) -> (Value, Value) {
+    configure(stage, queue, max_attempts);
     let mut job = job();
     job["idempotencyKey"] = json!("k");
-    let delivery = lapsed(stage, queue, &job, "ready");
+    let delivery = lapsed(stage, queue, &job, state);
     stage.enqueue(queue, &json!({ "type": "b", "idempotencyKey": "k" }));
     let second = stage.receive(queue, &json!({ "types": ["b"], "visibilityTimeout": "1h" }));
     assert_eq!(second.len(), 1, "the key is free: {second:?}");
-    delivery
+    (delivery, second[0].clone())
+}
+
+fn key_received(stage: &Stage, queue: &str) -> Value {
+    key_received_after(stage, queue, 9, "ready").0
 }
 
 fn key_completed(stage: &Stage, queue: &str) -> Value {
-    configure(stage, queue, 9);
-    let mut job = job();
-    job["idempotencyKey"] = json!("k");
-    let delivery = lapsed(stage, queue, &job, "ready");
-    stage.enqueue(queue, &json!({ "type": "b", "idempotencyKey": "k", "visibilityTimeout": "1h" }));
-    let second = stage.receive(queue, &json!({ "types": ["b"] }));
-    stage.ack(&second[0]);
+    let (delivery, second) = key_received_after(stage, queue, 9, "ready");
+    stage.ack(&second);
     stage.until_state(&id(&delivery), "completed");
+    delivery
+}
+
+fn dead_and_key_received(stage: &Stage, queue: &str) -> Value {
+    key_received_after(stage, queue, 1, "dead").0
+}
+
+fn dead_and_key_completed(stage: &Stage, queue: &str) -> Value {
+    let (delivery, second) = key_received_after(stage, queue, 1, "dead");
+    stage.ack(&second);
     delivery
 }
 
@@ -124,6 +133,8 @@ const ROWS: &[(&str, Arrange, End)] = &[
     ("expired", expired, End::Refused("expired", Some("expired"))),
     ("key-received", key_received, End::Refused("key-taken", Some("ready"))),
     ("key-completed", key_completed, End::Refused("key-taken", Some("completed"))),
+    ("dead-and-key-received", dead_and_key_received, End::Refused("key-taken", Some("dead"))),
+    ("dead-and-key-completed", dead_and_key_completed, End::Refused("key-taken", Some("dead"))),
 ];
 
 fn look(stage: &Stage, id: &str) -> Value {
@@ -146,7 +157,9 @@ fn settles_late(stage: &Stage, queue: &str, delivery: &Value, end: &End) {
         }
         End::Refused(reason, state) => {
             let before = look(stage, &job);
-            for outcome in [ack, failure(true), failure(false), json!({ "outcome": "extend" })] {
+            // There is nothing to extend of a dead one, whatever its key.
+            let extend = (*state != Some("dead")).then(|| json!({ "outcome": "extend" }));
+            for outcome in [ack, failure(true), failure(false)].into_iter().chain(extend) {
                 let refused = stage.settle(delivery, &outcome);
                 let problem = &refused["problem"];
                 assert_eq!(refused["ok"], false, "{queue}: {refused}");
