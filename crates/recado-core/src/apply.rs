@@ -412,6 +412,8 @@ fn ensure_queue(state: &mut State, number: u32) {
             fingerprints_by_size: Default::default(),
             keys: 0,
             producers: 0,
+            dedups: 0,
+            notes: 0,
             figures: Default::default(),
             is_going: false,
         };
@@ -431,18 +433,11 @@ fn resolve_settings(state: &mut State, number: u32) {
     }
     let in_lines = state.queue(number).lanes().flat_map(|(_, lane)| lane.ready.values().copied());
     let mut ready: alloc::vec::Vec<Slot> = in_lines.collect();
-    if state.queue(number).held_by_key > 0 {
-        let held = state.keys.iter().filter(|(_, key)| key.queue == number).map(|(slot, _)| slot);
-        for key in held.collect::<alloc::vec::Vec<_>>() {
-            ready.extend(state.jobs_of_key(key).filter(|slot| state.jobs[*slot].state == JobState::Ready));
-        }
-        ready.sort_unstable();
-        ready.dedup();
-    }
-    let groups = state.groups.iter().filter(|(_, group)| group.queue == number).map(|(slot, _)| slot);
-    for group in groups.collect::<alloc::vec::Vec<_>>() {
-        state.refresh(group);
-    }
+    // Groups without a job in line are in no ring, whatever the rules are.
+    let groups: alloc::collections::BTreeSet<Slot> = ready.iter().map(|slot| state.jobs[*slot].group).collect();
+    let aside = state.queue(number).aside.values().copied();
+    ready.extend(aside.filter(|slot| state.jobs[*slot].state == JobState::Ready));
+    groups.into_iter().for_each(|group| state.refresh(group));
     for slot in ready {
         state.unstand(slot);
         state.stand(slot);
@@ -452,22 +447,26 @@ fn resolve_settings(state: &mut State, number: u32) {
 fn queue_deleted(state: &mut State, number: u32) {
     let Some(queue) = state.queues.get(&number) else { return };
     let jobs = queue.lanes().count();
+    // As many as there are, and not a look at those of other queues behind them.
+    let [producers_left, dedups_left, keys_left, notes_left] =
+        [queue.producers, queue.dedups, queue.keys, queue.notes].map(|count| count as usize);
     assert_eq!(jobs, 0, "a queue is deleted when its last job is gone");
     state.unlink_item(ItemKind::Queue, number);
-    let producers = state.producers.iter().filter(|(_, p)| p.queue == number).map(|(slot, _)| slot);
+    let producers =
+        state.producers.iter().filter(|(_, p)| p.queue == number).map(|(slot, _)| slot).take(producers_left);
     for slot in producers.collect::<alloc::vec::Vec<_>>() {
         state.unlink_item(ItemKind::Producer, slot);
         state.producers.remove(slot);
     }
-    let dedups = state.dedups.iter().filter(|(_, d)| d.window.queue == number).map(|(slot, _)| slot);
+    let dedups = state.dedups.iter().filter(|(_, d)| d.window.queue == number).map(|(slot, _)| slot).take(dedups_left);
     for slot in dedups.collect::<alloc::vec::Vec<_>>() {
         state.drop_dedup(slot);
     }
-    let keys = state.keys.iter().filter(|(_, key)| key.queue == number).map(|(slot, _)| slot);
+    let keys = state.keys.iter().filter(|(_, key)| key.queue == number).map(|(slot, _)| slot).take(keys_left);
     for slot in keys.collect::<alloc::vec::Vec<_>>() {
         state.end_saved(slot);
     }
-    let notes = state.notes.iter().filter(|(_, note)| note.queue == number).map(|(slot, _)| slot);
+    let notes = state.notes.iter().filter(|(_, note)| note.queue == number).map(|(slot, _)| slot).take(notes_left);
     for slot in notes.collect::<alloc::vec::Vec<_>>() {
         drop_note(state, slot);
     }
@@ -980,6 +979,7 @@ fn noted(state: &mut State, position: u64, queue: u32, fingerprint: u64, text: &
     }
     if !text.is_empty() {
         ensure_queue(state, queue);
+        state.queue_mut(queue).notes += 1;
         let slot = state.notes.insert(note);
         state.link_item(ItemKind::Note, slot, position);
     }
@@ -988,5 +988,6 @@ fn noted(state: &mut State, position: u64, queue: u32, fingerprint: u64, text: &
 fn drop_note(state: &mut State, slot: Slot) {
     state.unlink_item(ItemKind::Note, slot);
     state.stale_notes.remove(&slot);
-    state.notes.remove(slot);
+    let note = state.notes.remove(slot);
+    state.queue_mut(note.queue).notes -= 1;
 }

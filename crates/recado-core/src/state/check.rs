@@ -76,6 +76,9 @@ impl State {
         assert_eq!(queue.keys, keys as u64, "keys of `{name}`");
         let producers = self.producers.iter().filter(|(_, producer)| producer.queue == queue.record.number).count();
         assert_eq!(queue.producers, producers as u64, "producers of `{name}`");
+        let dedups = self.dedups.iter().filter(|(_, entry)| entry.window.queue == queue.record.number).count();
+        let notes = self.notes.iter().filter(|(_, note)| note.queue == queue.record.number).count();
+        assert_eq!((queue.dedups, queue.notes), (dedups as u64, notes as u64), "keys and notes of `{name}`");
     }
 
     fn check_lanes(&self, queue: &Queue) {

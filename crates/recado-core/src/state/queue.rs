@@ -168,6 +168,10 @@ pub(crate) struct Queue {
     pub(crate) keys: u64,
     /// Producers that have numbered batches for it.
     pub(crate) producers: u64,
+    /// Deduplication keys it holds.
+    pub(crate) dedups: u64,
+    /// Notes on its dead jobs.
+    pub(crate) notes: u64,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
     pub(crate) is_going: bool,

@@ -156,11 +156,14 @@ impl State {
 
     /// Opens a deduplication window, or replaces it. One that lasts as long as its job is no item of its own.
     pub(crate) fn set_dedup(&mut self, position: u64, window: DedupWindow) {
-        let slot = self.dedups.find_or_insert(window.dedup.hash.0, || DedupEntry {
-            window: DedupWindow { dedup: DedupRecord { until: None, ..window.dedup }, ..window },
-            job: NONE,
-            link: Link::default(),
-        });
+        let slot = match self.dedups.find(window.dedup.hash.0) {
+            Some(slot) => slot,
+            None => {
+                self.queue_mut(window.queue).dedups += 1;
+                let open = DedupWindow { dedup: DedupRecord { until: None, ..window.dedup }, ..window };
+                self.dedups.insert(DedupEntry { window: open, job: NONE, link: Link::default() })
+            }
+        };
         let before = self.dedups[slot].window.dedup.until;
         let holder = self.dedups[slot].job;
         if holder != NONE && self.jobs[holder].id != window.id {
@@ -184,6 +187,7 @@ impl State {
     pub(crate) fn drop_dedup(&mut self, slot: Slot) {
         self.unlink_item(ItemKind::Dedup, slot);
         let entry = self.dedups.remove(slot);
+        self.queue_mut(entry.window.queue).dedups -= 1;
         if let Some(at) = entry.window.dedup.until {
             self.timers.clear(false, at, Timer::Dedup(slot));
         }
