@@ -42,6 +42,8 @@ pub enum Command {
         job: JobId,
         /// Nonce of the receipt that was not delivered.
         nonce: u64,
+        /// Hidden for so many milliseconds, so that what cannot be delivered lets others pass.
+        delay_ms: Option<u64>,
     },
     /// End or extend one delivery.
     Settle(Settle),

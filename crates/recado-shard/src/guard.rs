@@ -8,6 +8,9 @@ use recado_core::{Delivered, JobId};
 use crate::inbox::Internal;
 use crate::shared::Shared;
 
+/// A job whose bytes cannot be read is tried again after so many milliseconds.
+const UNREADABLE_DELAY_MS: u64 = 60_000;
+
 /// Deliveries of which is remembered that they were answered again.
 const REPEATS_MAX: usize = 65_536;
 
@@ -59,10 +62,12 @@ impl DeliveryGuard {
         self.jobs.clear();
     }
 
-    /// Gives one job back now.
-    pub(crate) fn give_back(&mut self, job: JobId) {
+    /// Gives one job back now. One whose bytes cannot be read is hidden for a while: at the head of its
+    /// queue it would come again with every receive and let no other pass.
+    pub(crate) fn give_back(&mut self, job: JobId, is_unreadable: bool) {
         let returned = self.jobs.extract_if(.., |(held, _)| *held == job);
-        self.shared.inbox.push_internal(returned.map(|(job, nonce)| Internal::GiveBack { job, nonce }));
+        let delay_ms = is_unreadable.then_some(UNREADABLE_DELAY_MS);
+        self.shared.inbox.push_internal(returned.map(|(job, nonce)| Internal::GiveBack { job, nonce, delay_ms }));
     }
 }
 
@@ -70,7 +75,8 @@ impl Drop for DeliveryGuard {
     fn drop(&mut self) {
         if !self.jobs.is_empty() {
             let returned = self.jobs.drain(..);
-            self.shared.inbox.push_internal(returned.map(|(job, nonce)| Internal::GiveBack { job, nonce }));
+            let given = returned.map(|(job, nonce)| Internal::GiveBack { job, nonce, delay_ms: None });
+            self.shared.inbox.push_internal(given);
         }
     }
 }

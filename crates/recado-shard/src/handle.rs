@@ -106,7 +106,7 @@ impl Handle {
             };
             match filled {
                 Ok(filled) => complete.push((delivered, filled)),
-                Err(_) => guard.give_back(delivered.job.id),
+                Err(error) => guard.give_back(delivered.job.id, matches!(error, Error::Unreadable { .. })),
             }
         }
         Ok(Received { settled, created, jobs: complete, cancel_requested, empty_because, guard })

@@ -42,7 +42,7 @@ pub(crate) struct SettleRequest {
 
 /// What the shard tells itself.
 pub(crate) enum Internal {
-    GiveBack { job: JobId, nonce: u64 },
+    GiveBack { job: JobId, nonce: u64, delay_ms: Option<u64> },
     Copies(Fetched),
     Patched(Box<Patched>),
 }

@@ -320,10 +320,10 @@ impl Shard {
                 Internal::Copies(fetched) => self.trimmer.add_fetched(fetched, now),
                 Internal::Patched(patched) => self.tasks.add_patched(*patched),
                 Internal::GiveBack { nonce, .. } if self.repeats.has(nonce) => {}
-                Internal::GiveBack { job, nonce } => {
-                    let command = Command::GiveBack { job, nonce };
+                Internal::GiveBack { job, nonce, delay_ms } => {
+                    let command = Command::GiveBack { job, nonce, delay_ms };
                     if self.writer.claim(now, Class::Settle, space::bound(&self.writer.state, &command))? != Room::Yes {
-                        self.internal.push_front(Internal::GiveBack { job, nonce });
+                        self.internal.push_front(Internal::GiveBack { job, nonce, delay_ms });
                         return Ok(true);
                     }
                     if let Err(rejection) = self.writer.run(now, &command) {

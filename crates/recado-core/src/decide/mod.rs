@@ -47,8 +47,8 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         Command::Tick => Ok(Reply::Ticked { more: due::step(state, moment, draft) }),
         Command::Enqueue(enqueue) => enqueue::decide(state, moment, enqueue, draft),
         Command::Receive(receive) => receive::decide(state, moment, receive, draft),
-        Command::GiveBack { job, nonce } => {
-            settle::give_back(state, moment, *job, *nonce, draft);
+        Command::GiveBack { job, nonce, delay_ms } => {
+            settle::give_back(state, moment, *job, *nonce, *delay_ms, draft);
             Ok(Reply::Done)
         }
         Command::Settle(settle) => settle::decide(state, moment, settle, draft),

@@ -201,7 +201,14 @@ fn extend(
 }
 
 /// The answer of a receive did not reach its worker: as if it had not happened.
-pub(super) fn give_back(state: &State, moment: Moment, job: JobId, nonce: u64, draft: &mut Draft) {
+pub(super) fn give_back(
+    state: &State,
+    moment: Moment,
+    job: JobId,
+    nonce: u64,
+    delay_ms: Option<u64>,
+    draft: &mut Draft,
+) {
     let Some(slot) = state.slot_of(job) else { return };
     let is_held = |job: &Job| job.lease().is_some_and(|lease| lease.nonce == nonce && lease.state == LeaseState::Held);
     let job = &state.jobs[slot];
@@ -212,5 +219,6 @@ pub(super) fn give_back(state: &State, moment: Moment, job: JobId, nonce: u64, d
         super::cancel::end(state, slot, moment.at, JobState::Cancelled, LeaseState::Cancelled, None, draft);
         return;
     }
-    draft.push(Event::Released { seq: job.id.seq(), at: moment.at, until: None, error: None, uncounted: true });
+    let until = delay_ms.filter(|ms| *ms > 0).map(|ms| state.due_after(moment.at, ms));
+    draft.push(Event::Released { seq: job.id.seq(), at: moment.at, until, error: None, uncounted: true });
 }

@@ -510,7 +510,7 @@ impl Pair {
     fn give_back(&mut self, back: usize) {
         let Some(delivery) = self.nth_delivery(back) else { return };
         let (number, _, nonce) = self.deliveries[delivery].clone();
-        self.world.run(&Command::GiveBack { job: self.ids[number], nonce }).unwrap();
+        self.world.run(&Command::GiveBack { job: self.ids[number], nonce, delay_ms: None }).unwrap();
         let held = |job: &&Job| {
             job.lease.as_ref().is_some_and(|lease| lease.delivery == delivery && lease.state == Ended::Held)
         };

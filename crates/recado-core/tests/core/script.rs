@@ -345,7 +345,7 @@ impl Play {
 
     fn give_back(&mut self, line: &Line) -> String {
         let (job, _, nonce) = self.receipt(line.word(0)).expect("it was received");
-        self.done(&Command::GiveBack { job, nonce })
+        self.done(&Command::GiveBack { job, nonce, delay_ms: None })
     }
 
     fn cancel(&mut self, line: &mut Line) -> String {

@@ -80,8 +80,15 @@ fn a_job_whose_bytes_cannot_be_read_is_given_back_and_does_not_spoil_the_answer(
     received.guard.confirm();
     assert!(world.handle.status().unreadable >= 1);
     world.quiesce();
-    let stats = stats(&mut world, "mail");
-    assert_eq!((stats.ready, stats.in_flight), (1, 1), "the rotten one waits again");
+    let counted = stats(&mut world, "mail");
+    assert_eq!((counted.ready, counted.delayed, counted.in_flight), (0, 1, 1), "the rotten one waits aside");
+    world.enqueue("mail", &["next"]);
+    assert_eq!(world.take("mail", 1)[0].payload, "next", "and lets the others pass");
+    world.pass(Duration::from_secs(60));
+    let before = world.handle.status().unreadable;
+    assert!(world.take("mail", 10).iter().all(|job| job.payload != "rotten"));
+    assert!(world.handle.status().unreadable > before, "it is tried again");
+    assert_eq!(stats(&mut world, "mail").delayed, 1);
 }
 
 fn contains(bytes: &[u8], what: &[u8]) -> bool {
