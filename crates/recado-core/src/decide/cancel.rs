@@ -20,9 +20,8 @@ pub const CANCELLED_MAX: usize = 1_000;
 pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
     let hash = state.hash(domain::BUSINESS, 0, business_id);
     let Some(business) = state.businesses.find(hash.0) else { return Vec::new() };
-    let jobs = state.jobs_of_business(business).rev().map(|slot| &state.jobs[slot]);
-    let open = jobs.filter(|job| job.state.is_waiting() || job.state == JobState::InFlight && !job.cancel_requested());
-    open.map(|job| job.id).take(CANCELLED_MAX).collect()
+    let newest_first = state.open_of_business(business).rev();
+    newest_first.map(|slot| state.jobs[slot].id).take(CANCELLED_MAX).collect()
 }
 
 pub(crate) fn cancel(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {

@@ -213,16 +213,21 @@ impl State {
     fn check_keys(&self) {
         let mut key_jobs = BTreeMap::new();
         let mut business_jobs = BTreeMap::new();
+        let mut open_of_business = BTreeMap::new();
         for (slot, job) in self.jobs.iter() {
             if job.key != NONE {
                 key_jobs.insert((job.key, job.id.seq()), slot);
             }
             if job.business != NONE {
                 business_jobs.insert((job.business, job.id.seq()), slot);
+                if job.can_be_cancelled() {
+                    open_of_business.insert((job.business, job.id.seq()), slot);
+                }
             }
         }
         assert_eq!(self.key_jobs, key_jobs, "jobs by key");
         assert_eq!(self.business_jobs, business_jobs, "jobs by business object");
+        assert_eq!(self.open_of_business, open_of_business, "jobs by business object that can be cancelled");
         let mut to_skip = BTreeSet::new();
         for (slot, key) in self.keys.iter() {
             let jobs: Vec<Slot> = self.jobs_of_key(slot).collect();
@@ -240,7 +245,7 @@ impl State {
         let unused = self.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed());
         assert_eq!(self.unused_keys, unused.map(|(slot, _)| slot).collect(), "keys that nothing needs");
         for (slot, business) in self.businesses.iter() {
-            let jobs = self.jobs_of_business(slot).count();
+            let jobs = self.business_jobs.range((slot, 0)..=(slot, u64::MAX)).count();
             assert!(jobs > 0 && jobs == business.jobs as usize, "jobs of business object {slot}");
         }
         for (slot, entry) in self.dedups.iter() {

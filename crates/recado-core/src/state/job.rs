@@ -177,6 +177,11 @@ impl Job {
         extra.errors.push(place);
     }
 
+    /// A cancel would change it.
+    pub(crate) fn can_be_cancelled(&self) -> bool {
+        self.state.is_waiting() || self.state == State::InFlight && !self.cancel_requested()
+    }
+
     pub(crate) fn carries_key(&self) -> bool {
         self.key != NONE
     }

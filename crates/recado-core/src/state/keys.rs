@@ -70,7 +70,7 @@ pub(crate) struct DedupEntry {
 #[derive(Debug)]
 pub(crate) struct Business {
     pub(crate) hash: Hash,
-    /// How many; see [`crate::state::State::jobs_of_business`].
+    /// How many; see [`crate::state::State::business_jobs`].
     pub(crate) jobs: u32,
 }
 

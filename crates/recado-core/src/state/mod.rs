@@ -74,6 +74,8 @@ pub struct State {
     pub(crate) key_jobs: BTreeMap<(Slot, u64), Slot>,
     /// Jobs by business object and sequence number.
     pub(crate) business_jobs: BTreeMap<(Slot, u64), Slot>,
+    /// Of those the ones that a cancel would change.
+    pub(crate) open_of_business: BTreeMap<(Slot, u64), Slot>,
     pub(crate) producers: Table<ProducerEntry>,
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) notes: Table<Note>,
@@ -131,6 +133,7 @@ impl State {
             businesses: Table::default(),
             key_jobs: BTreeMap::new(),
             business_jobs: BTreeMap::new(),
+            open_of_business: BTreeMap::new(),
             producers: Table::default(),
             requests: Table::default(),
             notes: Table::default(),
@@ -250,9 +253,9 @@ impl State {
         self.key_jobs.range((key, 0)..=(key, u64::MAX)).map(|(_, job)| *job)
     }
 
-    /// Jobs about a business object, oldest first, over all queues.
-    pub(crate) fn jobs_of_business(&self, business: Slot) -> impl DoubleEndedIterator<Item = Slot> {
-        self.business_jobs.range((business, 0)..=(business, u64::MAX)).map(|(_, job)| *job)
+    /// Jobs about a business object that a cancel would change, oldest first, over all queues.
+    pub(crate) fn open_of_business(&self, business: Slot) -> impl DoubleEndedIterator<Item = Slot> {
+        self.open_of_business.range((business, 0)..=(business, u64::MAX)).map(|(_, job)| *job)
     }
 
     pub(crate) fn wake(&mut self, queue: u32) {

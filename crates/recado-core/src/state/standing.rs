@@ -20,6 +20,9 @@ impl State {
     pub(crate) fn stand(&mut self, slot: Slot) {
         self.weigh_job(slot);
         let job = &self.jobs[slot];
+        if job.business != NONE && job.can_be_cancelled() {
+            self.open_of_business.insert((job.business, job.id.seq()), slot);
+        }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
             JobState::Ready => self.stand_ready(slot),
@@ -60,6 +63,9 @@ impl State {
     pub(crate) fn unstand(&mut self, slot: Slot) {
         self.unweigh_job(slot);
         let job = &self.jobs[slot];
+        if job.business != NONE && job.can_be_cancelled() {
+            self.open_of_business.remove(&(job.business, job.id.seq()));
+        }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
             JobState::Ready => self.unstand_ready(slot),

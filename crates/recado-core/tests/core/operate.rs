@@ -467,3 +467,24 @@ fn deleting_an_empty_queue_is_done_at_once() {
         "#,
     );
 }
+
+#[test]
+fn a_cancel_by_business_object_meets_what_can_be_cancelled_whatever_has_ended() {
+    check(
+        r#"
+        t=0 queue q attempts=1               -> created 1
+        enqueue q a biz=o ; b biz=o ; c biz=o ; d biz=o delay=1h -> a b c d
+        receive q                            -> a
+        fail a                               -> ok
+        receive q                            -> b
+        cancel biz=o                         -> d cancelled, c cancelled, b requested
+        cancel biz=o                         ->
+        replay q ids=a                       -> task 1 completed 1/1
+        cancel biz=o                         -> a cancelled
+        ack b                                -> ok cancel-requested
+        enqueue r e biz=o                    -> e created
+        cancel biz=o                         -> e cancelled
+        cancel biz=o                         ->
+        "#,
+    );
+}
