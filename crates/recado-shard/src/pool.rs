@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -24,7 +25,10 @@ impl Workers for Inline {
     }
 }
 
-/// A few threads with one queue. The queue is bounded by its users: each has one job in it at a time.
+/// A few threads with one queue. The queue is bounded by its users: the shard has one read for trimming and
+/// one for each bulk action in it, a request whose answer needs bytes one, and requests are bounded.
+///
+/// A job that panics ends alone: who waits for it finds its promise dropped, and the thread goes on.
 pub struct ReaderPool {
     queue: Arc<Queue>,
 }
@@ -82,7 +86,27 @@ impl Queue {
                 jobs = self.filled.wait(jobs).unwrap_or_else(PoisonError::into_inner);
             };
             drop(jobs);
-            job();
+            // What it had is dropped with it; nothing of it is used again.
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!("a read broke off: see the standard error of this process");
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn jobs_that_panic_cost_no_thread() {
+        let pool = ReaderPool::start(2).unwrap();
+        for _ in 0..10 {
+            pool.run(Box::new(|| panic!("a broken read")));
+        }
+        let (sender, done) = mpsc::channel();
+        pool.run(Box::new(move || sender.send(()).unwrap()));
+        done.recv().unwrap();
     }
 }

@@ -5,6 +5,7 @@
 //! its queue's limit by it, is passed over and counted, it does not stop the others.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,7 +241,9 @@ impl Merge {
             Err(Unmerged::Unpatchable(reason)) => return Err(Unmerged::Unpatchable(reason.clone())),
         };
         let payload = self.read(place)?;
-        let merged = (self.merge)(patch, &payload).map_err(Unmerged::Unpatchable)?;
+        // A merge that panics would leave its bulk action waiting for ever.
+        let merged = catch_unwind(AssertUnwindSafe(|| (self.merge)(patch, &payload)));
+        let merged = merged.unwrap_or_else(|_| Err("the merge broke off".into())).map_err(Unmerged::Unpatchable)?;
         if merged.len() > self.payload_max {
             let (actual, limit) = (merged.len(), self.payload_max);
             return Err(Unmerged::Unpatchable(format!("it would have {actual} bytes, {limit} are allowed")));

@@ -5,6 +5,7 @@
 //! each appended byte pays for up to two copied ones; an idle shard copies without being paid for. A part
 //! is freed only when all that made it superfluous is committed: what is only decided may be lost yet.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,7 +149,9 @@ impl Shard {
         self.trimmer.is_fetching = true;
         let shared = Arc::clone(&self.writer.shared);
         self.writer.shared.workers.run(Box::new(move || {
-            let fetched = Fetched(read_all(&shared, plans));
+            // Without an answer nothing would be trimmed any more.
+            let read = catch_unwind(AssertUnwindSafe(|| read_all(&shared, plans)));
+            let fetched = Fetched(read.unwrap_or_else(|_| Err("the read broke off".into())));
             shared.inbox.push_internal([Internal::Copies(fetched)]);
         }));
     }

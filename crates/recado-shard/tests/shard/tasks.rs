@@ -183,3 +183,12 @@ fn payloads_that_grow_by_a_patch_are_replayed_in_as_many_steps_as_they_need() {
     }
     assert_eq!(taken, 40);
 }
+
+#[test]
+fn a_merge_that_breaks_off_costs_its_job_and_not_the_bulk_action() {
+    let mut world = World::new();
+    dead(&mut world, &["{1}", "{!}", "{3}"]);
+    let call = run_task(&world, Action::Replay(replay(Some("+fixed"))));
+    let view = world.run(call).unwrap();
+    assert_eq!((view.state, view.matched, view.acted), (TaskState::Completed, 3, 2));
+}

@@ -309,6 +309,7 @@ pub(crate) fn fail(message: &str, retryable: bool) -> Outcome {
 /// Stands in for a merge patch: payloads that are not objects cannot be patched.
 fn append_patch(patch: &[u8], payload: &[u8]) -> Result<Vec<u8>, String> {
     match payload {
+        [b'{', b'!', ..] => panic!("a merge that breaks off"),
         [b'{', ..] => Ok([payload, patch].concat()),
         _ => Err("not an object".into()),
     }
