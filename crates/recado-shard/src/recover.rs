@@ -22,6 +22,14 @@ pub struct Replayed {
     pub took: Duration,
 }
 
+/// Batches after which a replay drops what it has piled up for those who wait.
+const FORGET_EVERY: u64 = 1_024;
+
+/// Who was woken or ended in the past is of no concern to anyone now, and would fill the memory.
+pub(crate) fn forget_news(state: &mut State) {
+    drop((state.take_wakes(), state.take_ended(), state.take_cancel_news()));
+}
+
 pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> Result<Replayed, OpenError> {
     let started = Instant::now();
     let mut replayed = Replayed::default();
@@ -36,6 +44,9 @@ pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> 
         replayed.batches += 1;
         replayed.bytes += entry.batch.head.len() as u64;
         replayed.last = position;
+        if replayed.batches.is_multiple_of(FORGET_EVERY) {
+            forget_news(state);
+        }
         assert!(entry.next > position, "reading goes forward");
         next = entry.next;
     }

@@ -16,7 +16,7 @@ use crate::guard::Repeats;
 use crate::handle::Handle;
 use crate::inbox::{Bell, Gate, Inbox, Internal, Request};
 use crate::pool::{ReaderPool, Workers};
-use crate::recover::{Replayed, replay};
+use crate::recover::{Replayed, forget_news, replay};
 use crate::shared::Shared;
 use crate::space;
 use crate::status::Status;
@@ -175,8 +175,7 @@ impl Shard {
         }
         writer.submit(now)?;
         assert!(writer.shared.secret.set(writer.state.secret()).is_ok(), "a shard starts once");
-        // Who was woken or ended in the past is of no concern to anyone now.
-        drop((writer.state.take_wakes(), writer.state.take_ended(), writer.state.take_cancel_news()));
+        forget_news(&mut writer.state);
         let figures_bytes = writer.appended_bytes;
         Ok(Self {
             alarm: Alarm(Arc::clone(&writer.shared)),
