@@ -79,7 +79,7 @@ fn forget(state: &State, at: u64, draft: &mut Draft) {
 
 /// A waiting job whose idempotency key has completed is completed by what the key saved.
 fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
-    let Some(slot) = state.jobs_of_key(key).find(|slot| state.is_to_skip(*slot)) else {
+    let Some(slot) = state.skippable_of_key(key).next() else {
         panic!("a key to skip for has a waiting job");
     };
     let job = &state.jobs[slot];
@@ -151,9 +151,9 @@ impl State {
             && self.key_of(job).is_some_and(crate::state::Key::has_completed)
     }
 
-    /// Keeps `to_skip` true while `leaves`, a job of `key`, leaves where it stands.
-    pub(crate) fn tidy_skips(&mut self, key: Slot, leaves: Slot) {
-        if !self.jobs_of_key(key).any(|slot| slot != leaves && self.is_to_skip(slot)) {
+    /// Keeps `to_skip` true after a job of `key` has left where it stood.
+    pub(crate) fn tidy_skips(&mut self, key: Slot) {
+        if self.skippable_of_key(key).next().is_none() {
             self.to_skip.remove(&key);
         }
     }

@@ -212,11 +212,13 @@ impl State {
 
     fn check_keys(&self) {
         let mut key_jobs = BTreeMap::new();
+        let mut key_carriers = BTreeMap::new();
         let mut business_jobs = BTreeMap::new();
         let mut open_of_business = BTreeMap::new();
         for (slot, job) in self.jobs.iter() {
             if job.key != NONE {
                 key_jobs.insert((job.key, job.id.seq()), slot);
+                key_carriers.extend(job.key_role().map(|role| ((job.key, role, job.id.seq()), slot)));
             }
             if job.business != NONE {
                 business_jobs.insert((job.business, job.id.seq()), slot);
@@ -226,6 +228,7 @@ impl State {
             }
         }
         assert_eq!(self.key_jobs, key_jobs, "jobs by key");
+        assert_eq!(self.key_carriers, key_carriers, "unfinished and dead jobs by key");
         assert_eq!(self.business_jobs, business_jobs, "jobs by business object");
         assert_eq!(self.open_of_business, open_of_business, "jobs by business object that can be cancelled");
         let mut to_skip = BTreeSet::new();

@@ -80,6 +80,15 @@ pub(crate) struct Extra {
     pub(crate) behind: Option<u64>,
 }
 
+/// What a job that carries an idempotency key has to do with the end of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum KeyRole {
+    /// It is skipped when the key has completed.
+    Waits,
+    /// It runs, is dead or blocked, or runs whatever the key has done.
+    Other,
+}
+
 impl Extra {
     /// The job has ended or died: nobody works on it, and no error comes any more but by a late settle.
     pub(crate) fn shrink(&mut self) {
@@ -175,6 +184,13 @@ impl Job {
             extra.errors.remove(ERRORS_FIRST);
         }
         extra.errors.push(place);
+    }
+
+    /// Its key's role for it, unless it has ended.
+    pub(crate) fn key_role(&self) -> Option<KeyRole> {
+        let waits = matches!(self.state, State::Ready | State::Delayed) && !self.has(flag::IGNORE_KEY);
+        let role = if waits { KeyRole::Waits } else { KeyRole::Other };
+        (self.key != NONE && !self.state.is_final()).then_some(role)
     }
 
     /// A cancel would change it.

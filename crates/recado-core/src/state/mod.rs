@@ -22,7 +22,7 @@ use crate::items::{Link, Order};
 use crate::options::QueueOptions;
 use crate::reply::State as JobState;
 
-pub(crate) use job::{Extra, Job, flag, seq_key};
+pub(crate) use job::{Extra, Job, KeyRole, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, domain};
 pub use presence::Presence;
 pub use queue::LANES_MAX;
@@ -72,6 +72,8 @@ pub struct State {
     pub(crate) businesses: Table<Business>,
     /// Jobs by idempotency key and sequence number.
     pub(crate) key_jobs: BTreeMap<(Slot, u64), Slot>,
+    /// Of those the unfinished and dead ones: first those that a completed key would skip.
+    pub(crate) key_carriers: BTreeMap<(Slot, KeyRole, u64), Slot>,
     /// Jobs by business object and sequence number.
     pub(crate) business_jobs: BTreeMap<(Slot, u64), Slot>,
     /// Of those the ones that a cancel would change.
@@ -132,6 +134,7 @@ impl State {
             dedups: Table::default(),
             businesses: Table::default(),
             key_jobs: BTreeMap::new(),
+            key_carriers: BTreeMap::new(),
             business_jobs: BTreeMap::new(),
             open_of_business: BTreeMap::new(),
             producers: Table::default(),
@@ -251,6 +254,18 @@ impl State {
     /// Jobs that carry an idempotency key, oldest first; finished ones too while they are kept.
     pub(crate) fn jobs_of_key(&self, key: Slot) -> impl DoubleEndedIterator<Item = Slot> {
         self.key_jobs.range((key, 0)..=(key, u64::MAX)).map(|(_, job)| *job)
+    }
+
+    /// Those that a completed key would skip, oldest first.
+    pub(crate) fn skippable_of_key(&self, key: Slot) -> impl Iterator<Item = Slot> {
+        let range = (key, KeyRole::Waits, 0)..=(key, KeyRole::Waits, u64::MAX);
+        self.key_carriers.range(range).map(|(_, job)| *job)
+    }
+
+    /// Unfinished and dead jobs that carry an idempotency key and stand.
+    pub(crate) fn carriers_of_key(&self, key: Slot) -> impl Iterator<Item = Slot> {
+        let range = (key, KeyRole::Waits, 0)..=(key, KeyRole::Other, u64::MAX);
+        self.key_carriers.range(range).map(|(_, job)| *job)
     }
 
     /// Jobs about a business object that a cancel would change, oldest first, over all queues.

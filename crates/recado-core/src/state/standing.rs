@@ -23,6 +23,9 @@ impl State {
         if job.business != NONE && job.can_be_cancelled() {
             self.open_of_business.insert((job.business, job.id.seq()), slot);
         }
+        if let Some(role) = job.key_role() {
+            self.key_carriers.insert((job.key, role, job.id.seq()), slot);
+        }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
             JobState::Ready => self.stand_ready(slot),
@@ -66,6 +69,9 @@ impl State {
         if job.business != NONE && job.can_be_cancelled() {
             self.open_of_business.remove(&(job.business, job.id.seq()));
         }
+        if let Some(role) = job.key_role() {
+            self.key_carriers.remove(&(job.key, role, job.id.seq()));
+        }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
             JobState::Ready => self.unstand_ready(slot),
@@ -92,7 +98,7 @@ impl State {
             self.timers.clear(false, expires_at, Timer::Expiry(slot));
         }
         if self.is_to_skip(slot) {
-            self.tidy_skips(self.jobs[slot].key, slot);
+            self.tidy_skips(self.jobs[slot].key);
         }
         self.queue_mut(number).counts[state as usize] -= 1;
     }
@@ -206,7 +212,7 @@ impl State {
 
     /// The key was taken by `except`, or given up by it: its other ready jobs leave or enter their lanes.
     pub(crate) fn restand_key(&mut self, key: Slot, except: Slot, taken: bool) {
-        let jobs: alloc::vec::Vec<Slot> = self.jobs_of_key(key).filter(|slot| *slot != except).collect();
+        let jobs: alloc::vec::Vec<Slot> = self.carriers_of_key(key).filter(|slot| *slot != except).collect();
         for at in jobs {
             if taken
                 && let Some(lease) = self.jobs[at].extra.as_mut().and_then(|extra| extra.lease.as_mut())
@@ -220,7 +226,7 @@ impl State {
             }
         }
         // Jobs that were held while the key was in flight stay held when it completes, and are to be skipped.
-        if self.jobs_of_key(key).any(|slot| self.is_to_skip(slot)) {
+        if self.keys[key].has_completed() && self.skippable_of_key(key).next().is_some() {
             self.to_skip.insert(key);
         }
     }

@@ -218,7 +218,8 @@ impl State {
     pub fn memory_bytes(&self) -> u64 {
         let entries = [
             (self.jobs.len(), JOB_BYTES),
-            (self.key_jobs.len() + self.business_jobs.len() + self.open_of_business.len(), TIE_BYTES),
+            (self.key_jobs.len() + self.key_carriers.len(), TIE_BYTES),
+            (self.business_jobs.len() + self.open_of_business.len(), TIE_BYTES),
             (self.groups.len(), GROUP_BYTES + size_of::<Group>()),
             (self.keys.len(), INDEX_BYTES + size_of::<Key>()),
             (self.dedups.len(), INDEX_BYTES + size_of::<DedupEntry>()),
