@@ -10,8 +10,11 @@ use crate::query::ConsumerView;
 /// A consumer counts as present for so long after its last receive or settle.
 const PRESENT_FOR_MS: u64 = 60_000;
 
-/// Consumers that a queue remembers; the one seen longest ago makes room.
+/// Consumers that a shard remembers, over all queues; those seen longest ago make room.
 const CONSUMERS_MAX: usize = 10_000;
+
+/// So many make room at once: a look at all of them pays for as many newcomers.
+const EVICTED: usize = CONSUMERS_MAX / 10;
 
 #[derive(Debug, Clone)]
 struct Consumer {
@@ -30,25 +33,42 @@ pub struct Presence {
 impl Presence {
     /// A consumer asked for jobs of a queue.
     pub fn seen(&mut self, queue: u32, worker: Option<&str>, types: Option<&[TypeRange]>, now: u64) {
+        let name = worker.map(Box::from);
+        let is_known = self.queues.get(&queue).is_some_and(|consumers| consumers.contains_key(&name));
+        if !is_known && self.len() >= CONSUMERS_MAX {
+            self.evict();
+        }
         let consumers = self.queues.entry(queue).or_default();
-        if consumers.len() >= CONSUMERS_MAX {
-            consumers.retain(|_, consumer| consumer.is_present(now));
-        }
-        if consumers.len() >= CONSUMERS_MAX
-            && let Some(oldest) = consumers.iter().min_by_key(|(_, c)| c.last_seen_at).map(|(name, _)| name.clone())
-        {
-            consumers.remove(&oldest);
-        }
         // The lookup by a borrowed name is not possible for a map keyed by an option; names are short.
-        let consumer = consumers.entry(worker.map(Box::from)).or_insert_with(|| Consumer {
-            types: None,
-            last_seen_at: now,
-            waits: 0,
-        });
+        let consumer = consumers.entry(name).or_insert_with(|| Consumer { types: None, last_seen_at: now, waits: 0 });
         consumer.last_seen_at = now;
         if consumer.types.as_deref() != types {
             consumer.types = types.map(<[TypeRange]>::to_vec);
         }
+    }
+
+    /// Looked at only by newcomers, and there are far fewer queues than consumers.
+    fn len(&self) -> usize {
+        self.queues.values().map(BTreeMap::len).sum()
+    }
+
+    /// Forgets those seen longest ago; an open long poll keeps its consumer as long as it can.
+    fn evict(&mut self) {
+        let rank = |consumer: &Consumer| (consumer.waits > 0, consumer.last_seen_at);
+        let mut ranks: Vec<(bool, u64)> = self.queues.values().flat_map(BTreeMap::values).map(rank).collect();
+        let at = EVICTED.min(ranks.len().saturating_sub(1));
+        let (_, bound, _) = ranks.select_nth_unstable(at);
+        let bound = *bound;
+        // Those seen at the same instant as the bound go too, until enough have gone.
+        let mut left = EVICTED;
+        for consumers in self.queues.values_mut() {
+            consumers.retain(|_, consumer| {
+                let goes = left > 0 && rank(consumer) <= bound;
+                left -= usize::from(goes);
+                !goes
+            });
+        }
+        self.queues.retain(|_, consumers| !consumers.is_empty());
     }
 
     /// A consumer settled a job of a queue.
@@ -113,4 +133,26 @@ pub(crate) fn accepts(types: Option<&[TypeRange]>, kind: &str, schema_version: u
     types.is_none_or(|types| {
         types.iter().any(|range| &*range.kind == kind && (range.from..=range.to).contains(&schema_version))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn the_shard_remembers_a_bounded_number_and_those_who_wait_first() {
+        let mut presence = Presence::default();
+        presence.seen(0, Some("waits"), None, 0);
+        presence.waits(0, Some("waits"), true, 0);
+        for number in 0..2 * CONSUMERS_MAX as u64 {
+            let name = format!("w{number}");
+            presence.seen(number as u32 % 7, Some(&name), None, number);
+            assert!(presence.len() <= CONSUMERS_MAX);
+        }
+        assert!(presence.queues[&0].contains_key(&Some("waits".into())));
+        let newest = 2 * CONSUMERS_MAX as u64 - 1;
+        assert!(presence.queues[&(newest as u32 % 7)].contains_key(&Some(format!("w{newest}").into())));
+        assert!(presence.len() >= CONSUMERS_MAX - EVICTED);
+    }
 }
