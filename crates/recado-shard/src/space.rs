@@ -27,7 +27,7 @@ pub(crate) const OWN_BYTES_MAX: usize = 64 * 1024;
 /// producers are refused.
 pub(crate) fn class(command: &Command) -> Class {
     match command {
-        Command::Enqueue(_) | Command::Patch(_) | Command::Configure(_) | Command::SetDefaults(_) => Class::Produce,
+        Command::Enqueue(_) | Command::Patch(_) => Class::Produce,
         Command::StepTask { jobs, .. } if jobs.iter().any(|(_, payload)| payload.is_some()) => Class::Produce,
         Command::StartTask(task) if matches!(task.action, Action::Replay(_)) => Class::Produce,
         Command::Start { .. } | Command::StepClock { .. } | Command::Copy(_) => Class::Copy,

@@ -1,7 +1,8 @@
 //! `recado backup TO`: a copy of a data directory from which a server can start.
 //!
-//! A stopped server's directory is copied directly, under its lock. A running server is asked to make the
-//! copy itself: only it can pin the segments that it would otherwise reuse while they are read.
+//! With `--data` a stopped server's directory is copied directly, under its lock. Otherwise the running server
+//! is asked to make the copy itself: only it can pin the segments that it would otherwise reuse while they are
+//! read. Neither stands in for the other, so that what is copied is never another server's data.
 
 use std::io::ErrorKind;
 use std::path::{Path as FilePath, PathBuf, absolute};
@@ -19,9 +20,9 @@ use crate::ui::{Ui, cell};
 pub(crate) struct Args {
     /// Directory for the copy; it must be empty or not exist
     to: PathBuf,
-    /// Data directory to copy
-    #[arg(long, value_name = "DIR", default_value = "./recado-data", env = "RECADO_DATA")]
-    data: PathBuf,
+    /// Data directory of a stopped server to copy; without it the running server at --url is copied
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     remote: Remote,
 }
@@ -29,48 +30,24 @@ pub(crate) struct Args {
 /// Copies.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     let to = empty_target(&args.to)?;
-    match offline(&args.data, &to) {
-        Ok(backup) if ui.json => ui.line(
-            json!({
-                "to": to, "bytes": backup.bytes, "batches": backup.batches,
-                "first": backup.first.0, "last": backup.last.0,
-            })
-            .to_string(),
-        )?,
-        Ok(backup) => ui.line(format!(
-            "{} batches ({} bytes) copied to {} and read back",
-            backup.batches,
-            backup.bytes,
-            to.display()
-        ))?,
-        Err(Offline::InUse) => online(args, &to, ui)?,
-        Err(Offline::Failed(failure)) => return Err(failure),
+    match &args.data {
+        Some(data) => report(&offline(data, &to)?, &to, ui)?,
+        None => online(args, &to, ui)?,
     }
     Ok(Exit::Ok)
 }
 
-enum Offline {
-    InUse,
-    Failed(Failure),
-}
-
-impl From<Failure> for Offline {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
+fn report(backup: &Backup, to: &FilePath, ui: Ui) -> Result<(), Failure> {
+    let Backup { bytes, batches, first, last } = backup;
+    if ui.json {
+        let report = json!({ "to": to, "bytes": bytes, "batches": batches, "first": first.0, "last": last.0 });
+        return ui.line(report.to_string());
     }
-}
-
-impl From<recado_log::Error> for Offline {
-    fn from(error: recado_log::Error) -> Self {
-        match error {
-            recado_log::Error::InUse { .. } => Self::InUse,
-            other => Self::Failed(other.into()),
-        }
-    }
+    ui.line(format!("{batches} batches ({bytes} bytes) copied to {} and read back", to.display()))
 }
 
 /// The log is opened as a server would open it, which recovers it first: a copy must open without.
-fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Offline> {
+fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Failure> {
     let disk = Arc::new(super::log::open(data)?);
     let (log, _) = FileLog::open(disk, &Options::default(), Arc::new(|| {}))?;
     let target = RealDisk::new(to).map_err(|error| Failure::io(format!("cannot make {}", to.display()), &error))?;
@@ -79,8 +56,7 @@ fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Offline> {
     Ok(backup)
 }
 
-/// The server writes the copy, so the path is one on its machine; the directory is in use here, so that is
-/// this machine.
+/// The server writes the copy, so the path is one on its machine.
 fn online(args: &Args, to: &FilePath, ui: Ui) -> Result<(), Failure> {
     let client = Client::new(&args.remote)?;
     let answer = client.post(&Path::v1(&["backup"]), &json!({ "to": to }))?;

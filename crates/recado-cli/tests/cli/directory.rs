@@ -173,7 +173,8 @@ fn a_backup_of_a_running_server() {
     server.run(&["enqueue", "email", "email.send"]).expect(0);
     let copy = dir.path().join("copy");
     let (from, to) = (data.display().to_string(), copy.display().to_string());
-    server.run(&["backup", &to, "--data", &from]).expect(0);
+    server.run(&["backup", &to, "--data", &from]).expect(75).says("in use");
+    server.run(&["backup", &to]).expect(0);
     server.run(&["enqueue", "email", "email.send"]).expect(0);
     let second = Server::start(&copy);
     assert_eq!(second.json(&["queues", "stats", "email"])["ready"], 1);
