@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::limits::ERRORS_MAX;
 use crate::nearest::nearest;
+use crate::objects::Objects;
 use crate::problem::{FieldError, Problem};
 
 /// One object, or an array of them.
@@ -36,7 +37,7 @@ pub(crate) fn text(body: &[u8]) -> Result<&str, Problem> {
 /// Reads a whole body.
 pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Problem> {
     let text = text(body)?;
-    serde_json::from_str(text).map_err(|error| match malformed(&error) {
+    read(text).map_err(|error| match malformed(&error) {
         Some(problem) => problem,
         None => Problem::invalid(vec![explain::<T>(text, None)]),
     })
@@ -52,7 +53,7 @@ pub(crate) fn parse_many<'de, T: Deserialize<'de>>(text: &'de str) -> Result<One
 
 /// Reads an array of objects.
 pub(crate) fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec<T>, Problem> {
-    serde_json::from_str(text).map_err(|error| match malformed(&error) {
+    read(text).map_err(|error| match malformed(&error) {
         Some(problem) => problem,
         None => match serde_json::from_str::<Vec<&RawValue>>(text) {
             Ok(entries) => Problem::invalid(explain_entries::<T>(&entries)),
@@ -63,13 +64,21 @@ pub(crate) fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec
 
 /// What is wrong with each entry of an array.
 pub(crate) fn explain_entries<'de, T: Deserialize<'de>>(entries: &[&'de RawValue]) -> Vec<FieldError> {
-    let wrong = entries.iter().enumerate().filter(|(_, entry)| serde_json::from_str::<T>(entry.get()).is_err());
+    let wrong = entries.iter().enumerate().filter(|(_, entry)| read::<T>(entry.get()).is_err());
     wrong.take(ERRORS_MAX).map(|(index, entry)| explain::<T>(entry.get(), Some(index))).collect()
 }
 
 /// Converts a value that is JSON already, such as a section of the configuration file.
 pub(crate) fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, FieldError> {
-    serde_path_to_error::deserialize(value).map_err(|error| field_error(error, None))
+    serde_path_to_error::deserialize(Objects(value)).map_err(|error| field_error(error, None))
+}
+
+/// Reads one value and nothing behind it.
+fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = T::deserialize(Objects(&mut reader))?;
+    reader.end()?;
+    Ok(value)
 }
 
 fn malformed(error: &serde_json::Error) -> Option<Problem> {
@@ -81,7 +90,7 @@ fn malformed(error: &serde_json::Error) -> Option<Problem> {
 
 fn explain<'de, T: Deserialize<'de>>(text: &'de str, index: Option<usize>) -> FieldError {
     let mut reader = serde_json::Deserializer::from_str(text);
-    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+    match serde_path_to_error::deserialize::<_, T>(Objects(&mut reader)) {
         Err(error) => field_error(error, index),
         Ok(_) => FieldError { index, message: "this cannot be read".into(), ..FieldError::default() },
     }

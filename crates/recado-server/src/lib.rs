@@ -13,6 +13,7 @@ mod merge_patch;
 mod metrics;
 mod name;
 mod nearest;
+mod objects;
 mod openapi;
 pub mod options;
 mod origin;

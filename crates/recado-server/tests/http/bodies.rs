@@ -97,3 +97,41 @@ fn that_stop_coming_are_given_up() {
     let last: serde_json::Value = serde_json::from_str(answer.lines().last().unwrap()).unwrap();
     assert_eq!((&last["accepted"], &last["problem"]["code"]), (&1.into(), &"request-timeout".into()));
 }
+
+#[test]
+fn an_array_is_no_object() {
+    let server = Server::start();
+    for (method, path, body, pointer) in [
+        ("POST", "/v1/queues/q/jobs", r#"[["t",{"a":1}]]"#, ""),
+        ("POST", "/v1/queues/q/jobs", r#"{"type":"t","dedup":["k"]}"#, "/dedup"),
+        ("POST", "/v1/queues/q/jobs", r#"{"type":"t","backoff":["fixed","1s"]}"#, "/backoff"),
+        ("POST", "/v1/queues/q/jobs", r#"{"producer":["n",1],"jobs":[{"type":"t"}]}"#, "/producer"),
+        ("POST", "/v1/queues/q/jobs", r#"{"producer":{"name":"n","seq":1},"jobs":[["t"]]}"#, ""),
+        ("PUT", "/v1/queues/q", r#"{"deadLetter":["ops"]}"#, "/deadLetter"),
+        ("PUT", "/v1/queues/q", r#"{"backoff":["fixed","1s"]}"#, "/backoff"),
+        ("PUT", "/v1/queues/q", r#"{"groups":[true]}"#, "/groups"),
+        ("PUT", "/v1/queues/q", r#"{"idempotency":["1h"]}"#, "/idempotency"),
+        ("PUT", "/v1/queues/q", r#"{"payload":["1KiB"]}"#, "/payload"),
+        ("POST", "/v1/queues/q/receive", r#"[1,null,null,null,null,null]"#, ""),
+        ("POST", "/v1/receive", r#"[{"q":1}]"#, ""),
+        ("POST", "/v1/settle", r#"[["r","ack"]]"#, ""),
+        ("POST", "/v1/settle", r#"[{"receipt":"r","outcome":"fail","error":["k","m"]}]"#, "/error"),
+        ("POST", "/v1/jobs/cancel", r#"[["job_018f3c5e7b1a7c3d9e2f1a2b3c4d5e6f"]]"#, ""),
+        ("PATCH", "/v1/jobs/job_018f3c5e7b1a7c3d9e2f1a2b3c4d5e6f", "[1]", ""),
+        ("POST", "/v1/queues/q/pause", r#"["why"]"#, ""),
+        ("POST", "/v1/queues/q/resume", r#"["why"]"#, ""),
+        ("POST", "/v1/queues/q/purge", r#"[["ready"],"why"]"#, ""),
+        ("POST", "/v1/queues/q/dead/discard", r#"[null,{"all":true},"why"]"#, ""),
+        ("POST", "/v1/queues/q/dead/discard", r#"{"filter":[true]}"#, "/filter"),
+        ("POST", "/v1/queues/q/dead/replay", r#"[null,{"all":true}]"#, ""),
+        ("POST", "/v1/queues/q/dead/groups/0123456789abcdef/acknowledge", r#"["seen"]"#, ""),
+        ("POST", "/v1/backup", r#"["/tmp/never"]"#, ""),
+    ] {
+        let problem = server.json(method, path, body).problem(400, "invalid-request");
+        let error = &problem["errors"][0];
+        assert_eq!(error["pointer"], pointer, "{method} {path} {body}: {problem}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("an array, expected an object"), "{method} {path} {body}: {message}");
+    }
+    server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
+}
