@@ -78,7 +78,7 @@ codes! {
     ManagedByFile 409 "managed-by-file" "The configuration file manages this queue"
         "Change its section in recado.toml and reload (SIGHUP).";
     PreconditionFailed 412 "precondition-failed" "The configuration has changed"
-        "If-Match does not name the present ETag. Read the queue again.";
+        "If-Match does not name the present ETag, or If-None-Match does. Read the queue again.";
     PayloadTooLarge 413 "payload-too-large" "A payload is too large"
         "`limit` and `actual` are in bytes. Store large things elsewhere and send their address.";
     RequestTooLarge 413 "request-too-large" "The request is too large"

@@ -1,7 +1,7 @@
 //! Queues: list, configure, delete, pause, purge.
 
 use axum::extract::{Request, State};
-use axum::http::header::{ETAG, IF_MATCH};
+use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use recado_core::{
@@ -156,7 +156,8 @@ pub(crate) async fn get(State(app): State<App>, Queue(queue): Queue, request: Re
 #[utoipa::path(
     put, path = "/v1/queues/{q}", tag = "queues",
     params(("q" = String, Path, description = "name of the queue"),
-        ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is replaced")),
+        ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is replaced"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only create, replace nothing")),
     request_body(content = OptionsBody, content_type = "application/json"),
     responses(
         (status = 200, description = "replaced", body = QueueBody),
@@ -169,17 +170,20 @@ pub(crate) async fn get(State(app): State<App>, Queue(queue): Queue, request: Re
 )]
 pub(crate) async fn put(State(app): State<App>, Queue(queue): Queue, request: Request) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
-    let if_match = if_match(request.headers());
+    let if_match = tags(request.headers(), IF_MATCH);
+    let if_none_match = tags(request.headers(), IF_NONE_MATCH);
     let body = body::json(request).await?;
     let raw: &RawValue = json::parse(&body)?;
     json::check_free(raw, "").map_err(|error| Problem::invalid(vec![error]))?;
     let value: Value = json::parse(&body)?;
     let options = options::parse(&value).map_err(Problem::invalid)?;
+    if let Some(unwanted) = if_none_match {
+        none_match(&app, &queue, &unwanted).await?;
+    }
     let if_match = match if_match {
-        Some(Tags::Any) => match look(&app, queue.clone()).await {
-            Ok(_) => None,
-            Err(problem) if problem.code() == Code::NotFound.word() => return Err(Rejection::PreconditionFailed.into()),
-            Err(problem) => return Err(problem),
+        Some(Tags::Any) => match find(&app, &queue).await? {
+            Some(_) => None,
+            None => return Err(Rejection::PreconditionFailed.into()),
         },
         Some(Tags::These(revisions)) => Some(revisions),
         None => None,
@@ -194,15 +198,24 @@ pub(crate) async fn put(State(app): State<App>, Queue(queue): Queue, request: Re
     }
 }
 
-/// What If-Match names.
+/// What If-Match or If-None-Match names.
 enum Tags {
     Any,
     These(Vec<u64>),
 }
 
-/// Reads If-Match; a tag that is not ours matches nothing.
-fn if_match(headers: &HeaderMap) -> Option<Tags> {
-    let mut lines = headers.get_all(IF_MATCH).iter().peekable();
+impl Tags {
+    fn name(&self, view: &QueueView) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(revisions) => revisions.contains(&view.revision),
+        }
+    }
+}
+
+/// Reads If-Match or If-None-Match; a tag that is not ours matches nothing.
+fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Tags> {
+    let mut lines = headers.get_all(name).iter().peekable();
     lines.peek()?;
     let mut revisions = Vec::new();
     for line in lines {
@@ -217,20 +230,41 @@ fn if_match(headers: &HeaderMap) -> Option<Tags> {
     Some(Tags::These(revisions))
 }
 
+/// Refuses when the queue is there as If-None-Match names it. Checked here and not in the core, whose
+/// commands know If-Match alone: of two that create one queue at the same instant both may pass.
+async fn none_match(app: &App, queue: &str, unwanted: &Tags) -> Result<(), Problem> {
+    match find(app, queue).await? {
+        Some(view) if unwanted.name(&view) => {
+            let detail = "the queue exists as If-None-Match names it; leave the header out to replace it";
+            Err(Problem::new(Code::PreconditionFailed, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Delete a queue.
 #[utoipa::path(
     delete, path = "/v1/queues/{q}", tag = "queues",
     params(("q" = String, Path, description = "name of the queue"),
-        ("force" = Option<bool>, Query, description = "true: also with jobs in it")),
+        ("force" = Option<bool>, Query, description = "true: also with jobs in it"),
+        ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is deleted")),
     responses(
         (status = 200, description = "gone", body = DeletedBody),
         (status = 409, description = "queue-not-empty, managed-by-file", body = crate::problem::Body, content_type = "application/problem+json"),
+        (status = 412, description = "precondition-failed", body = crate::problem::Body, content_type = "application/problem+json"),
         OnQueue,
     ),
 )]
 pub(crate) async fn delete(State(app): State<App>, Queue(queue): Queue, request: Request) -> Result<Response, Problem> {
     let params = Params::parse(request.uri().query(), &["force"])?;
     let force = params.flag("force")?.unwrap_or(false);
+    // The core's DeleteQueue takes no revision, so it is compared here: a change between this look and the
+    // command is not noticed.
+    if let Some(wanted) = tags(request.headers(), IF_MATCH)
+        && !wanted.name(&look(&app, queue.clone()).await?)
+    {
+        return Err(Rejection::PreconditionFailed.into());
+    }
     app.shard.call(Command::DeleteQueue { queue: queue.clone(), force, actor: Actor::default() }).await?;
     Ok(answer(StatusCode::OK, &DeletedBody { name: queue, deleted: true }))
 }
@@ -295,6 +329,15 @@ async fn look(app: &App, queue: Box<str>) -> Result<QueueView, Problem> {
     match app.shard.query(Query::Queue(queue)).await? {
         Answer::Queue(view) => Ok(*view),
         other => Err(unexpected(&other)),
+    }
+}
+
+/// The queue, if there is one.
+async fn find(app: &App, queue: &str) -> Result<Option<QueueView>, Problem> {
+    match look(app, queue.into()).await {
+        Ok(view) => Ok(Some(view)),
+        Err(problem) if problem.code() == Code::NotFound.word() => Ok(None),
+        Err(problem) => Err(problem),
     }
 }
 

@@ -62,6 +62,39 @@ fn if_match() {
 }
 
 #[test]
+fn if_match_of_a_delete() {
+    let server = Server::start();
+    let delete = |tag: &str| {
+        let headers = format!("if-match: {tag}\r\n");
+        server.connect().request("DELETE", "/v1/queues/q?force=true", &headers, b"")
+    };
+    delete("*").problem(404, "not-found");
+    let stale = server.json("PUT", "/v1/queues/q", r#"{"maxAttempts":2}"#).header("etag").unwrap();
+    let tag = server.json("PUT", "/v1/queues/q", r#"{"maxAttempts":3}"#).header("etag").unwrap();
+    for refused in [stale.as_str(), "\"nonsense\"", ""] {
+        delete(refused).problem(412, "precondition-failed");
+    }
+    assert_eq!(server.json("GET", "/v1/queues/q", "").expect(200)["config"]["maxAttempts"], 3);
+    delete(&format!("{stale}, {tag}")).expect(200);
+    server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
+    server.json("PUT", "/v1/queues/q", "{}").expect(201);
+    delete("*").expect(200);
+}
+
+#[test]
+fn if_none_match_creates_only() {
+    let server = Server::start();
+    let put = |tag: &str| {
+        let headers = format!("content-type: application/json\r\nif-none-match: {tag}\r\n");
+        server.connect().request("PUT", "/v1/queues/q", &headers, br#"{"maxAttempts":2}"#)
+    };
+    let tag = put("*").header("etag").unwrap();
+    put("*").problem(412, "precondition-failed");
+    put(&tag).problem(412, "precondition-failed");
+    put("\"nonsense\"").expect(200);
+}
+
+#[test]
 fn deleting() {
     let server = Server::start();
     server.json("PUT", "/v1/queues/q", "{}").expect(201);
