@@ -170,8 +170,9 @@ pub(crate) async fn backup(
     get, path = "/healthz", tag = "operate",
     responses((status = 200, description = "alive", body = HealthBody), Everywhere),
 )]
-pub(crate) async fn healthz() -> Response {
-    answer(StatusCode::OK, &HealthBody { status: "ok" })
+pub(crate) async fn healthz(request: Request) -> Result<Response, Problem> {
+    Params::parse(request.uri().query(), &[])?;
+    Ok(answer(StatusCode::OK, &HealthBody { status: "ok" }))
 }
 
 /// The server takes requests.
@@ -179,7 +180,8 @@ pub(crate) async fn healthz() -> Response {
     get, path = "/readyz", tag = "operate",
     responses((status = 200, description = "ready", body = HealthBody), Everywhere),
 )]
-pub(crate) async fn readyz(State(app): State<App>) -> Result<Response, Problem> {
+pub(crate) async fn readyz(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    Params::parse(request.uri().query(), &[])?;
     let status = app.shard.status();
     if let Some(reason) = status.failed {
         return Err(recado_shard::Error::LogFailed { reason }.into());
@@ -195,7 +197,8 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Response, Problem> 
     get, path = "/metrics", tag = "operate",
     responses((status = 200, description = "text format 0.0.4", body = String, content_type = "text/plain; version=0.0.4"), Everywhere),
 )]
-pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+pub(crate) async fn metrics(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    Params::parse(request.uri().query(), &[])?;
     let text = metrics::text(&app).await?;
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))], text).into_response())
 }
@@ -206,7 +209,8 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
     params(("id" = String, Path, description = "code of the problem")),
     responses((status = 200, description = "for people", body = String, content_type = "text/plain"), Everywhere),
 )]
-pub(crate) async fn problem(Id(id): Id) -> Result<Response, Problem> {
+pub(crate) async fn problem(Id(id): Id, request: Request) -> Result<Response, Problem> {
+    Params::parse(request.uri().query(), &[])?;
     let Some(code) = Code::ALL.iter().find(|code| code.word() == id) else {
         let words = Code::ALL.iter().map(|code| code.word());
         let hint =
@@ -222,7 +226,8 @@ pub(crate) async fn problem(Id(id): Id) -> Result<Response, Problem> {
     get, path = "/openapi.json", tag = "operate",
     responses((status = 200, description = "OpenAPI 3.1", body = Object), Everywhere),
 )]
-pub(crate) async fn openapi() -> Result<Response, Problem> {
+pub(crate) async fn openapi(request: Request) -> Result<Response, Problem> {
+    Params::parse(request.uri().query(), &[])?;
     Ok(answer(StatusCode::OK, crate::openapi::document()))
 }
 

@@ -283,3 +283,13 @@ fn bad_patches() {
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}: {problem}");
     }
 }
+
+#[test]
+fn unknown_query_parameters_are_refused_also_where_there_are_none() {
+    let server = Server::start();
+    for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/problems/gone", "/v1/info", "/v1/queues"] {
+        let problem = server.json("GET", &format!("{path}?x=1"), "").problem(400, "invalid-request");
+        assert_eq!(problem["errors"][0]["pointer"], "?x", "{path}: {problem}");
+        assert_eq!(server.json("GET", &format!("{path}?"), "").status, 200, "{path}");
+    }
+}
