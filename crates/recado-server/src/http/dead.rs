@@ -272,7 +272,7 @@ impl ReplayRequest<'_> {
 
 /// List groups of alike failures, largest first.
 #[utoipa::path(
-    get, path = "/v1/queues/{q}/dead/groups", tag = "dead letters",
+    get, path = "/v1/queues/{q}/dead/groups", operation_id = "listDeadGroups", tag = "dead letters",
     params(("q" = String, Path, description = "name of the queue"), ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "a page", body = GroupsPage), OnQueue),
 )]
@@ -313,7 +313,7 @@ async fn group(app: &App, view: FingerprintView) -> Result<GroupBody, Problem> {
 
 /// Put a note on a group.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/dead/groups/{id}/acknowledge", tag = "dead letters",
+    post, path = "/v1/queues/{q}/dead/groups/{id}/acknowledge", operation_id = "acknowledgeDeadGroup", tag = "dead letters",
     params(("q" = String, Path, description = "name of the queue"), ("id" = String, Path, description = "fingerprint of the group")),
     request_body(content = NoteBody, content_type = "application/json"),
     responses((status = 200, description = "noted", body = NotedBody), OnQueue),
@@ -340,7 +340,7 @@ pub(crate) async fn acknowledge(
 
 /// Put dead jobs back in their queue.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/dead/replay", tag = "dead letters",
+    post, path = "/v1/queues/{q}/dead/replay", operation_id = "replayDead", tag = "dead letters",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = ReplayRequest, content_type = "application/json"),
     responses(
@@ -394,7 +394,7 @@ async fn preview(app: &App, queue: Box<str>, replay: Replay) -> Result<Response,
 
 /// Remove dead jobs, into the audit trail.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/dead/discard", tag = "dead letters",
+    post, path = "/v1/queues/{q}/dead/discard", operation_id = "discardDead", tag = "dead letters",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = DiscardBody, content_type = "application/json"),
     responses((status = 200, description = "how many went", body = DiscardedBody), OnQueue),

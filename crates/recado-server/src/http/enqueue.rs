@@ -99,7 +99,7 @@ pub(crate) struct EnqueuedJob<'a> {
 
 /// Enqueue one job, an array, a producer's batch, or a stream of lines.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/jobs", tag = "jobs",
+    post, path = "/v1/queues/{q}/jobs", operation_id = "enqueue", tag = "jobs",
     params(("q" = String, Path, description = "name of the queue"),
         ("Idempotency-Key" = Option<String>, Header, description = "the same request within 10 minutes gets the saved answer")),
     request_body(content((EnqueueBody = "application/json"), (String = "application/x-ndjson"))),

@@ -105,7 +105,7 @@ struct RefusedBody {
 
 /// Look at a job, perhaps waiting for its end.
 #[utoipa::path(
-    get, path = "/v1/jobs/{id}", tag = "jobs",
+    get, path = "/v1/jobs/{id}", operation_id = "getJob", tag = "jobs",
     params(("id" = String, Path, description = "id of the job"),
         ("wait" = Option<String>, Query, description = "until completed, dead, cancelled or expired; up to 60s")),
     responses((status = 200, description = "the job as it is now", body = JobBody), OnJob),
@@ -127,7 +127,7 @@ async fn look(app: &App, id: JobId) -> Result<JobView, Problem> {
 
 /// Cancel a job.
 #[utoipa::path(
-    delete, path = "/v1/jobs/{id}", tag = "jobs",
+    delete, path = "/v1/jobs/{id}", operation_id = "cancelJob", tag = "jobs",
     params(("id" = String, Path, description = "id of the job")),
     responses(
         (status = 200, description = "cancelled", body = CancelledBody),
@@ -171,7 +171,7 @@ async fn cancelled(app: &App, cancel: Cancel) -> Result<Vec<Cancelled>, Problem>
 
 /// Change a waiting job.
 #[utoipa::path(
-    patch, path = "/v1/jobs/{id}", tag = "jobs",
+    patch, path = "/v1/jobs/{id}", operation_id = "changeJob", tag = "jobs",
     params(("id" = String, Path, description = "id of the job")),
     request_body(content = PatchBody, content_type = "application/json"),
     responses(
@@ -221,7 +221,7 @@ const LIST_PARAMS: [&str; 12] = [
 
 /// List jobs of a queue: ready ones in delivery order, dead ones newest first.
 #[utoipa::path(
-    get, path = "/v1/queues/{q}/jobs", tag = "jobs",
+    get, path = "/v1/queues/{q}/jobs", operation_id = "listQueueJobs", tag = "jobs",
     params(
         ("q" = String, Path, description = "name of the queue"),
         ("state" = Option<String>, Query, description = "one or several, separated by commas"),
@@ -267,7 +267,7 @@ fn states(params: &Params<'_>) -> Result<Vec<JobState>, Problem> {
 
 /// List jobs of a business object over all queues.
 #[utoipa::path(
-    get, path = "/v1/jobs", tag = "jobs",
+    get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs",
     params(("businessId" = String, Query), ("payload" = Option<bool>, Query),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "a page", body = JobsBody), Everywhere),
@@ -291,7 +291,7 @@ async fn page(app: &App, query: Query, with_payload: bool) -> Result<Response, P
 
 /// Cancel several jobs, or all of a business object.
 #[utoipa::path(
-    post, path = "/v1/jobs/cancel", tag = "jobs",
+    post, path = "/v1/jobs/cancel", operation_id = "cancelJobs", tag = "jobs",
     request_body(content = CancelBody, content_type = "application/json"),
     responses((status = 200, description = "what became of each", body = CancelList), Everywhere),
 )]

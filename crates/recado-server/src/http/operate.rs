@@ -87,7 +87,7 @@ struct BackedUpBody {
 
 /// Look through the audit trail, newest first.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "operate",
+    get, path = "/v1/audit", operation_id = "listAudit", tag = "operate",
     params(("queue" = Option<String>, Query), ("actor" = Option<String>, Query), ("action" = Option<String>, Query),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "a page", body = AuditBody), Everywhere),
@@ -117,7 +117,7 @@ pub(crate) async fn audit(State(app): State<App>, request: Request) -> Result<Re
 
 /// About this server.
 #[utoipa::path(
-    get, path = "/v1/info", tag = "operate",
+    get, path = "/v1/info", operation_id = "getInfo", tag = "operate",
     responses((status = 200, description = "version and settings", body = InfoBody), Everywhere),
 )]
 pub(crate) async fn info(State(app): State<App>, request: Request) -> Result<Response, Problem> {
@@ -136,7 +136,7 @@ pub(crate) async fn info(State(app): State<App>, request: Request) -> Result<Res
 
 /// Copy the data while serving.
 #[utoipa::path(
-    post, path = "/v1/backup", tag = "operate",
+    post, path = "/v1/backup", operation_id = "backup", tag = "operate",
     request_body(content = BackupBody, content_type = "application/json"),
     responses((status = 200, description = "the copy is complete", body = BackedUpBody), Everywhere),
 )]
@@ -167,7 +167,7 @@ pub(crate) async fn backup(
 
 /// The process is alive.
 #[utoipa::path(
-    get, path = "/healthz", tag = "operate",
+    get, path = "/healthz", operation_id = "getHealth", tag = "operate",
     responses((status = 200, description = "alive", body = HealthBody), Everywhere),
 )]
 pub(crate) async fn healthz(request: Request) -> Result<Response, Problem> {
@@ -177,7 +177,7 @@ pub(crate) async fn healthz(request: Request) -> Result<Response, Problem> {
 
 /// The server takes requests.
 #[utoipa::path(
-    get, path = "/readyz", tag = "operate",
+    get, path = "/readyz", operation_id = "getReadiness", tag = "operate",
     responses((status = 200, description = "ready", body = HealthBody), Everywhere),
 )]
 pub(crate) async fn readyz(State(app): State<App>, request: Request) -> Result<Response, Problem> {
@@ -194,7 +194,7 @@ pub(crate) async fn readyz(State(app): State<App>, request: Request) -> Result<R
 
 /// Figures for Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operate",
+    get, path = "/metrics", operation_id = "getMetrics", tag = "operate",
     responses((status = 200, description = "text format 0.0.4", body = String, content_type = "text/plain; version=0.0.4"), Everywhere),
 )]
 pub(crate) async fn metrics(State(app): State<App>, request: Request) -> Result<Response, Problem> {
@@ -205,7 +205,7 @@ pub(crate) async fn metrics(State(app): State<App>, request: Request) -> Result<
 
 /// What an error means.
 #[utoipa::path(
-    get, path = "/problems/{id}", tag = "operate",
+    get, path = "/problems/{id}", operation_id = "getProblem", tag = "operate",
     params(("id" = String, Path, description = "code of the problem")),
     responses((status = 200, description = "for people", body = String, content_type = "text/plain"), Everywhere),
 )]
@@ -223,7 +223,7 @@ pub(crate) async fn problem(Id(id): Id, request: Request) -> Result<Response, Pr
 
 /// This document.
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "operate",
+    get, path = "/openapi.json", operation_id = "getDescription", tag = "operate",
     responses((status = 200, description = "OpenAPI 3.1", body = Object), Everywhere),
 )]
 pub(crate) async fn openapi(request: Request) -> Result<Response, Problem> {
@@ -233,7 +233,7 @@ pub(crate) async fn openapi(request: Request) -> Result<Response, Problem> {
 
 /// To the dashboard.
 #[utoipa::path(
-    get, path = "/", tag = "operate",
+    get, path = "/", operation_id = "getRoot", tag = "operate",
     responses((status = 307, description = "to /ui/"), Everywhere),
 )]
 pub(crate) async fn root() -> Response {

@@ -121,7 +121,7 @@ struct DeletedBody {
 
 /// List queues by name.
 #[utoipa::path(
-    get, path = "/v1/queues", tag = "queues",
+    get, path = "/v1/queues", operation_id = "listQueues", tag = "queues",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "a page", body = QueuesBody), Everywhere),
 )]
@@ -143,7 +143,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> Result<Res
 
 /// Look at a queue's configuration.
 #[utoipa::path(
-    get, path = "/v1/queues/{q}", tag = "queues",
+    get, path = "/v1/queues/{q}", operation_id = "getQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue")),
     responses((status = 200, description = "with ETag", body = QueueBody), OnQueue),
 )]
@@ -154,7 +154,7 @@ pub(crate) async fn get(State(app): State<App>, Queue(queue): Queue, request: Re
 
 /// Create a queue or replace its whole configuration; what is left out has its default.
 #[utoipa::path(
-    put, path = "/v1/queues/{q}", tag = "queues",
+    put, path = "/v1/queues/{q}", operation_id = "putQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue"),
         ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is replaced"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: only create, replace nothing")),
@@ -244,7 +244,7 @@ async fn none_match(app: &App, queue: &str, unwanted: &Tags) -> Result<(), Probl
 
 /// Delete a queue.
 #[utoipa::path(
-    delete, path = "/v1/queues/{q}", tag = "queues",
+    delete, path = "/v1/queues/{q}", operation_id = "deleteQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue"),
         ("force" = Option<bool>, Query, description = "true: also with jobs in it"),
         ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is deleted")),
@@ -271,7 +271,7 @@ pub(crate) async fn delete(State(app): State<App>, Queue(queue): Queue, request:
 
 /// Stop handing out jobs; enqueue and settle go on.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/pause", tag = "queues",
+    post, path = "/v1/queues/{q}/pause", operation_id = "pauseQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = ReasonBody, content_type = "application/json"),
     responses((status = 200, description = "the queue as it is now", body = QueueBody), OnQueue),
@@ -282,7 +282,7 @@ pub(crate) async fn pause(State(app): State<App>, Queue(queue): Queue, request: 
 
 /// Hand out jobs again.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/resume", tag = "queues",
+    post, path = "/v1/queues/{q}/resume", operation_id = "resumeQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = ReasonBody, content_type = "application/json"),
     responses((status = 200, description = "the queue as it is now", body = QueueBody), OnQueue),
@@ -301,7 +301,7 @@ async fn set_paused(app: &App, queue: Box<str>, paused: bool, request: Request) 
 
 /// Remove waiting jobs; never dead ones.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/purge", tag = "queues",
+    post, path = "/v1/queues/{q}/purge", operation_id = "purgeQueue", tag = "queues",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = PurgeBody, content_type = "application/json"),
     responses((status = 200, description = "how many went", body = PurgedBody), OnQueue),

@@ -265,7 +265,7 @@ fn type_range(text: &str) -> Option<TypeRange> {
 
 /// Take jobs of one queue.
 #[utoipa::path(
-    post, path = "/v1/queues/{q}/receive", tag = "work",
+    post, path = "/v1/queues/{q}/receive", operation_id = "receive", tag = "work",
     params(("q" = String, Path, description = "name of the queue")),
     request_body(content = ReceiveBody, content_type = "application/json"),
     responses((status = 200, description = "jobs, perhaps none", body = ReceivedBody), OnQueue),
@@ -286,7 +286,7 @@ pub(crate) async fn receive(
 
 /// Take jobs of several queues.
 #[utoipa::path(
-    post, path = "/v1/receive", tag = "work",
+    post, path = "/v1/receive", operation_id = "receiveMany", tag = "work",
     request_body(content = ReceiveManyBody, content_type = "application/json"),
     responses((status = 200, description = "jobs, perhaps none", body = ReceivedBody), OnQueue),
 )]

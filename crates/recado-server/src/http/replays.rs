@@ -84,7 +84,7 @@ fn replay_id(text: &str) -> Result<u64, Problem> {
 
 /// List replays, newest first.
 #[utoipa::path(
-    get, path = "/v1/replays", tag = "dead letters",
+    get, path = "/v1/replays", operation_id = "listReplays", tag = "dead letters",
     params(("queue" = Option<String>, Query), ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "a page", body = ReplaysBody), Everywhere),
 )]
@@ -102,7 +102,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> Result<Res
 
 /// Look at a replay.
 #[utoipa::path(
-    get, path = "/v1/replays/{id}", tag = "dead letters",
+    get, path = "/v1/replays/{id}", operation_id = "getReplay", tag = "dead letters",
     params(("id" = String, Path, description = "id of the replay")),
     responses((status = 200, description = "as it is now", body = ReplayBody), OnJob),
 )]
@@ -122,7 +122,7 @@ async fn replay(app: &App, id: &str) -> Result<TaskView, Problem> {
 
 /// Stop a replay; what went back stays there.
 #[utoipa::path(
-    delete, path = "/v1/replays/{id}", tag = "dead letters",
+    delete, path = "/v1/replays/{id}", operation_id = "cancelReplay", tag = "dead letters",
     params(("id" = String, Path, description = "id of the replay")),
     responses((status = 200, description = "as it is now", body = ReplayBody), OnJob),
 )]

@@ -287,7 +287,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 
 /// Ack, fail, release or extend deliveries; entries are independent.
 #[utoipa::path(
-    post, path = "/v1/settle", tag = "work",
+    post, path = "/v1/settle", operation_id = "settle", tag = "work",
     request_body(content = SettleRequest, content_type = "application/json"),
     responses((status = 200, description = "each entry says what became of it", body = SettledList), Everywhere),
 )]

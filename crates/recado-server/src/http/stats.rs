@@ -166,7 +166,7 @@ fn type_text(range: &TypeRange) -> String {
 
 /// Look at a queue's figures.
 #[utoipa::path(
-    get, path = "/v1/queues/{q}/stats", tag = "queues",
+    get, path = "/v1/queues/{q}/stats", operation_id = "getQueueStats", tag = "queues",
     params(("q" = String, Path, description = "name of the queue")),
     responses((status = 200, description = "as of now", body = StatsBody), OnQueue),
 )]

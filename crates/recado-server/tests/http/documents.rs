@@ -46,6 +46,7 @@ fn the_description_has_every_route_and_every_answer() {
         assert_eq!(known.join(" "), methods, "{path}");
     }
     assert_eq!(paths.len(), 28, "a route is missing in this test");
+    let mut ids = std::collections::BTreeSet::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().unwrap() {
             let answers = operation["responses"].as_object().unwrap();
@@ -55,6 +56,10 @@ fn the_description_has_every_route_and_every_answer() {
             }
             assert!(answers.keys().any(|status| status.starts_with('2') || status == "307"), "{method} {path}");
             assert!(operation["summary"].is_string(), "{method} {path}");
+            // Generated clients name their methods by it.
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(id.bytes().all(|b| b.is_ascii_alphabetic()), "{method} {path}: {id}");
+            assert!(ids.insert(id), "{method} {path}: {id} stands twice");
         }
     }
     every_reference_is_there(&document, &document);
