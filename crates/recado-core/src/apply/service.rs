@@ -1,0 +1,63 @@
+//! Facts about the shard itself: its memory, and the beginning of a service.
+
+use super::queue::resolve_settings;
+use crate::event::{Globals, TaskKind};
+use crate::items::ItemKind;
+use crate::state::{Slot, State};
+
+/// Longest grace that a lease gets after a start.
+const GRACE_MAX_MS: u64 = 60_000;
+
+pub(super) fn globals_set(state: &mut State, position: u64, globals: &Globals) {
+    if state.secret != globals.secret {
+        state.secret = globals.secret;
+        state.hash_anew();
+    }
+    state.seq = state.seq.max(globals.seq);
+    state.last_queue = state.last_queue.max(globals.queue);
+    state.last_number = state.last_number.max(globals.number);
+    state.fence = state.fence.max(globals.fence);
+    state.line_at = state.line_at.max(globals.line_at);
+    state.skew_ms = globals.skew_ms;
+    if state.defaults != globals.defaults {
+        state.defaults = globals.defaults.clone();
+        let numbers: alloc::vec::Vec<u32> = state.queues.keys().copied().collect();
+        numbers.into_iter().for_each(|number| resolve_settings(state, number));
+    }
+    state.link_item(ItemKind::Globals, 0, position);
+}
+
+pub(super) fn started(state: &mut State, at: u64) {
+    state.started_at = at;
+    let elapsed_at = state.elapsed(at);
+    let in_flight = state.queues.values().flat_map(|queue| queue.in_flight.values().copied());
+    for slot in in_flight.collect::<alloc::vec::Vec<_>>() {
+        state.unstand(slot);
+        let extra = state.jobs[slot].extra();
+        if let Some(lease) = &mut extra.lease {
+            let ends = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
+            let grace_ends = elapsed_at.saturating_add(lease.visibility_ms.min(GRACE_MAX_MS));
+            // Once its end has fallen into down time, a second start does not make it a lease that was let lapse.
+            lease.interrupted |= ends <= elapsed_at;
+            lease.ends_elapsed_at = lease.ends_elapsed_at.max(grace_ends);
+            lease.timeout_elapsed_at = lease.timeout_elapsed_at.map(|t| t.max(grace_ends));
+        }
+        state.stand(slot);
+    }
+    for queue in state.queues.values_mut() {
+        queue.figures.forget_totals();
+    }
+    // How far a purge or delete is was written in numbers of lanes and groups, which are others now. What it
+    // has done is gone, so it begins again; the rest of its cursors are places in time.
+    for task in
+        state.tasks.values_mut().filter(|task| matches!(task.record.kind, TaskKind::Purge | TaskKind::DeleteQueue))
+    {
+        task.record.cursor = Default::default();
+    }
+    // The last dead job of a note may have gone before what is left of the log; one that comes takes it back.
+    let stale = state.notes.iter().filter(|(_, note)| {
+        !state.queues.get(&note.queue).is_some_and(|queue| queue.fingerprints.contains_key(&note.fingerprint))
+    });
+    let stale: alloc::vec::Vec<Slot> = stale.map(|(slot, _)| slot).collect();
+    state.stale_notes.extend(stale);
+}
