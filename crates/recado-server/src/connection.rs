@@ -5,6 +5,7 @@
 //! dropped, which gives the jobs back. And the answers that hyper makes by itself (400, 414, 431 for a
 //! head it cannot take) get a problem as their body, like every other refusal.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,9 @@ use http_body::{Frame, SizeHint};
 use recado_shard::DeliveryGuard;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
+use crate::limits::WRITE_STALL_MAX;
 use crate::problem::{Code, Problem};
 
 /// Guards of answers that were given to hyper and not yet flushed.
@@ -101,12 +104,14 @@ pub(crate) struct Wire {
     outbox: Outbox,
     /// What replaces an answer of hyper's own, as far as it is not written.
     replaced: Bytes,
+    /// Runs while the peer takes nothing of what is written.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
     /// Wraps an accepted socket.
     pub(crate) fn new(stream: TcpStream, outbox: Outbox) -> Self {
-        Self { stream, outbox, replaced: Bytes::new() }
+        Self { stream, outbox, replaced: Bytes::new(), stalled: None }
     }
 
     /// The system takes bytes for a peer that has left already: jobs in them would wait for their timeout.
@@ -116,6 +121,16 @@ impl Wire {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
+    }
+
+    /// A peer that reads nothing must not hold its answer in memory, and the jobs in it, for ever.
+    fn unless_stalled<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_STALL_MAX)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -150,7 +165,8 @@ impl AsyncWrite for Wire {
             return Poll::Ready(Ok(bytes.len()));
         }
         self.refuse_if_left()?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.unless_stalled(cx, written)
     }
 
     fn poll_write_vectored(
@@ -163,7 +179,8 @@ impl AsyncWrite for Wire {
         }
         ready!(self.poll_replaced(cx))?;
         self.refuse_if_left()?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.unless_stalled(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -229,6 +246,20 @@ pub(crate) fn whole_answer(problem: &Problem) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Time is paused, so it runs on to the limit as soon as nothing else can go on.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_nothing_is_left() {
+        use tokio::io::AsyncWriteExt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (peer, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let mut wire = Wire::new(accepted.unwrap().0, Outbox::default());
+        let began = tokio::time::Instant::now();
+        let error = wire.write_all(&vec![0; 64 << 20]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= WRITE_STALL_MAX, "{:?}", began.elapsed());
+        drop(peer);
+    }
 
     #[test]
     fn only_hypers_own_refusals_are_replaced() {

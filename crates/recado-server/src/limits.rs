@@ -71,6 +71,8 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 pub(crate) const HEAD_LINES_MAX: usize = 128;
 /// From the end of one answer to the end of the next request's head: an idle connection is closed then.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
+/// While a peer takes nothing of its answer; then the connection ends, and jobs in it go back.
+pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// Connections. One more is accepted, told 503 `overloaded`, and closed.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Surplus connections that are told at the same time; others are closed without a word.
