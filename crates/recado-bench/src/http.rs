@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +35,9 @@ struct Head {
     body_bytes: usize,
 }
 
+/// How long a refusal is taken for a passing one.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
 const READ_BYTES: usize = 64 * 1024;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -49,6 +53,22 @@ impl Client {
     /// Sends a POST and waits for its answer, which must be a success.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<&str> {
         self.send("POST", path, body).await
+    }
+
+    /// As [`Client::post`], but a server that is short of room for a moment (its disk cannot follow) is asked
+    /// again, for a while: how often it refused.
+    pub(crate) async fn post_patiently(&mut self, path: &str, body: &[u8]) -> Result<u64> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut refused = 0;
+        loop {
+            let Answer { status, body: said } = self.ask("POST", path, body).await?;
+            match status {
+                200..300 => return Ok(refused),
+                429 | 503 | 507 if Instant::now() < deadline => refused += 1,
+                _ => bail!("POST {path} was answered {status}: {said}"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The same with another method.

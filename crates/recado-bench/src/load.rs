@@ -29,14 +29,22 @@ pub(crate) async fn configure(addr: SocketAddr, queue: &str) -> Result<()> {
 /// Not counted at the start of a measurement.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Posts `body` again and again over `connections` for `time`: answers per second.
+/// What came of posting for a while.
+pub(crate) struct Posted {
+    /// Successes.
+    pub(crate) per_second: f64,
+    /// Answers that said to come back later.
+    pub(crate) refused: u64,
+}
+
+/// Posts `body` again and again over `connections` for `time`.
 pub(crate) async fn post_for(
     addr: SocketAddr,
     path: String,
     body: Vec<u8>,
     connections: usize,
     time: Duration,
-) -> Result<f64> {
+) -> Result<Posted> {
     let (path, body) = (Rc::new(path), Rc::new(body));
     let mut clients = Vec::new();
     for _ in 0..connections {
@@ -48,22 +56,24 @@ pub(crate) async fn post_for(
     for mut client in clients {
         let (path, body) = (Rc::clone(&path), Rc::clone(&body));
         producers.spawn_local(async move {
-            let mut answers = 0_u64;
+            let (mut answers, mut refused) = (0_u64, 0);
             loop {
-                client.post(&path, &body).await?;
+                refused += client.post_patiently(&path, &body).await?;
                 let now = Instant::now();
                 if now >= until {
-                    return anyhow::Ok(answers);
+                    return anyhow::Ok((answers, refused));
                 }
                 answers += u64::from(now >= from);
             }
         });
     }
-    let mut answers = 0;
+    let (mut answers, mut refused) = (0, 0);
     while let Some(ended) = producers.join_next().await {
-        answers += ended??;
+        let (own_answers, own_refused) = ended??;
+        answers += own_answers;
+        refused += own_refused;
     }
-    Ok(answers as f64 / time.as_secs_f64())
+    Ok(Posted { per_second: answers as f64 / time.as_secs_f64(), refused })
 }
 
 /// What to put into a queue.
@@ -103,7 +113,7 @@ pub(crate) async fn fill(addr: SocketAddr, queue: &str, fill: Fill) -> Result<()
                     return anyhow::Ok(());
                 }
                 let count = fill.batch.min(fill.jobs - first);
-                client.post(&path, &payload::batch(first, count, fill.keys, fill.payload_bytes)).await?;
+                client.post_patiently(&path, &payload::batch(first, count, fill.keys, fill.payload_bytes)).await?;
             }
         });
     }

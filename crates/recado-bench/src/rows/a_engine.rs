@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use recado_core::{Command, Enqueue, NewJob, QueueOptions};
 use recado_log::{FileLog, RealDisk};
-use recado_shard::{FileOptions, Handle, Options, Service};
+use recado_shard::{Error, FileOptions, Handle, Options, Service};
 use tokio::task::JoinSet;
 
 use crate::load::block_on;
@@ -21,6 +21,7 @@ use crate::{Bench, progress, stats};
 
 const BATCH: u64 = 100;
 const PRODUCERS: [usize; 2] = [1, 16];
+const PAUSE: Duration = Duration::from_millis(20);
 const BARE_MEBIBYTES: u64 = 256;
 
 pub(crate) fn run(bench: &mut Bench) -> Result<()> {
@@ -28,7 +29,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     let time = bench.pick(Duration::from_secs(3), Duration::from_secs(1));
     let dir = bench.scratch.fresh("a-bare")?;
     let mut file = ZeroFilled::make(&dir, BARE_MEBIBYTES)?;
-    // The same batches, one sync each: the loop a program without a queue would write.
     let (mut engine, mut bare) = ([vec![], vec![]], [vec![], vec![]]);
     let (mut single, mut bytes, mut per_sync) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..bench.rounds() {
@@ -125,8 +125,12 @@ fn start(dir: &std::path::Path, trace: SharedTrace) -> Result<Service> {
 async fn produce(handle: Handle, until: Instant) -> Result<u64> {
     let mut jobs = 0;
     while Instant::now() < until {
-        handle.call(enqueue(jobs)).await?;
-        jobs += BATCH;
+        match handle.call(enqueue(jobs)).await {
+            Ok(_) => jobs += BATCH,
+            // The disk cannot prepare segments as fast as they are filled.
+            Err(Error::StorageFull { .. }) => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(jobs)
 }

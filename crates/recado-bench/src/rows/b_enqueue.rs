@@ -27,6 +27,7 @@ struct Cell {
     batch: u64,
     rounds: Vec<f64>,
     cpu_us: Vec<f64>,
+    refused: u64,
 }
 
 impl Cell {
@@ -75,13 +76,16 @@ fn report(bench: &mut Bench, cells: Vec<Cell>, appends: &[f64]) {
     let mut echoed = Vec::new();
     for cell in cells {
         let name = cell.name();
-        let Cell { connections, batch, rounds, cpu_us } = cell;
+        let Cell { connections, batch, rounds, cpu_us, refused } = cell;
         if batch == 0 {
             echoed = rounds;
             continue;
         }
-        let cpu = format!("{:.1} us server CPU a job", crate::stats::median(&cpu_us));
-        let line = Line::new('b', name, "jobs/s", rounds).note(cpu);
+        let mut note = format!("{:.1} us server CPU a job", crate::stats::median(&cpu_us));
+        if refused > 0 {
+            note += &format!(", {refused} requests refused for a moment");
+        }
+        let line = Line::new('b', name, "jobs/s", rounds).note(note);
         bench.report.add(match (batch, connections) {
             (1, 1) => {
                 let both = echoed.iter().zip(appends).map(|(echo, append)| 1.0 / (1.0 / echo + 1.0 / append));
@@ -96,18 +100,20 @@ fn report(bench: &mut Bench, cells: Vec<Cell>, appends: &[f64]) {
 fn measure(cell: &mut Cell, echo: &Echo, server: &Server, time: Duration) -> Result<()> {
     if cell.batch == 0 {
         let body = payload::payload(0);
-        cell.rounds.push(block_on(post_for(echo.addr, "/echo".into(), body, cell.connections, time))?);
+        let posted = block_on(post_for(echo.addr, "/echo".into(), body, cell.connections, time))?;
+        cell.rounds.push(posted.per_second);
         return Ok(());
     }
     let queue = format!("c{}-b{}", cell.connections, cell.batch);
     let path = format!("/v1/queues/{queue}/jobs");
     let body = payload::batch(0, cell.batch, Keys::Plain, PAYLOAD_BYTES);
     let cpu = server.cpu_time()?;
-    let answers = block_on(async {
+    let posted = block_on(async {
         load::configure(server.addr, &queue).await?;
         post_for(server.addr, path, body, cell.connections, time).await
     })?;
-    let jobs = answers * cell.batch as f64;
+    let jobs = posted.per_second * cell.batch as f64;
+    cell.refused += posted.refused;
     let cpu = (server.cpu_time()? - cpu).as_secs_f64() / (load::WARM_UP + time).as_secs_f64();
     cell.rounds.push(jobs);
     cell.cpu_us.push(cpu * 1e6 / jobs);
