@@ -209,12 +209,7 @@ impl Model {
 
     /// Everything that is due happens.
     pub fn tick(&mut self) {
-        loop {
-            let before = self.pending();
-            if before.is_none() {
-                break;
-            }
-        }
+        while self.pending().is_some() {}
     }
 
     /// Does one thing that is due; `None` when nothing is.
@@ -553,9 +548,7 @@ impl Model {
             At::Dead => Some("dead"),
             _ => None,
         };
-        let is_taken = Self::key(job).is_some_and(|key| {
-            (self.is_completed(key) && !job.ignore_key) || self.in_flight_with(key).is_some_and(|n| n != number)
-        });
+        let is_taken = self.is_held_by_key(job);
         match lease.state {
             Ended::Held => Ok(true),
             Ended::Lapsed => match ended {
