@@ -125,7 +125,7 @@ fn an_array_is_no_object() {
         ("POST", "/v1/queues/q/dead/discard", r#"{"filter":[true]}"#, "/filter"),
         ("POST", "/v1/queues/q/dead/replay", r#"[null,{"all":true}]"#, ""),
         ("POST", "/v1/queues/q/dead/groups/0123456789abcdef/acknowledge", r#"["seen"]"#, ""),
-        ("POST", "/v1/backup", r#"["/tmp/never"]"#, ""),
+        ("POST", "/v1/backup", r#"["/never/there"]"#, ""),
     ] {
         let problem = server.json(method, path, body).problem(400, "invalid-request");
         let error = &problem["errors"][0];
