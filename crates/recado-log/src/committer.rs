@@ -133,11 +133,13 @@ impl Committer {
 
     fn write_group(&mut self, now: Duration) -> Result<(), Error> {
         let mut taken = std::mem::take(&mut self.taken);
+        let mut has_lazy = false;
         for queued in &taken {
             self.append(queued.position, &queued.batch)?;
             match (self.durability, queued.urgency) {
                 (Durability::Sync, Urgency::Now) => self.is_urgent = true,
                 (Durability::Sync, Urgency::Lazy) => {
+                    has_lazy = true;
                     self.lazy_due.get_or_insert(now.saturating_add(LAZY_SYNC_DELAY_MAX));
                 }
                 (Durability::Os, _) => {}
@@ -153,7 +155,12 @@ impl Committer {
             self.progress.committed_end = self.progress.written_end;
         }
         self.idle_due = Some(now.saturating_add(IDLE_DELAY));
-        self.publish();
+        if self.durability == Durability::Sync && self.is_urgent && !has_lazy {
+            // The sync that follows at once wakes; nobody waits for the write alone, and waking takes time.
+            self.shared.set_progress(self.progress);
+        } else {
+            self.publish();
+        }
         if self.durability == Durability::Os && self.dirty.len() > 1 {
             // Keeps what a recovery has to write again within a segment or two.
             self.is_urgent = true;
