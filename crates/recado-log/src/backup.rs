@@ -9,7 +9,7 @@ use crate::check::{Verdict, check};
 use crate::disk::{Disk, read_exact_at, write_all_at, zero_at};
 use crate::error::Error;
 use crate::format::{Header, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::segments::segment_name;
+use crate::segments::{mark_start, segment_name};
 use crate::shared::{Progress, Shared};
 
 /// What a backup holds.
@@ -38,6 +38,11 @@ pub(crate) fn copy(shared: &Shared, first: u64, progress: Progress, to: &dyn Dis
         let until = progress.committed_end.clamp(geometry.start(number), geometry.base(number + 1));
         bytes += until - geometry.base(number);
         copy_segment(shared, number, until, seat, to)?;
+    }
+    if first > 0 {
+        let name = segment_name(first);
+        let start = to.open(&name).and_then(|file| mark_start(&*file, first));
+        start.map_err(|source| Error::io("write", &to.path(&name), source))?;
     }
     to.sync_dir().map_err(|source| Error::io("sync", &to.path(""), source))?;
     let report = check(to)?;

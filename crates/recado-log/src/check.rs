@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::format::SegmentHeader;
 use crate::geometry::Geometry;
 use crate::recovery::{Bad, Cut, Plan, pieces};
-use crate::segments::{self, Broken, Segments, free_name, open_segment, segment_name};
+use crate::segments::{self, Broken, Cure, Segments, free_name, mark_start, open_segment, segment_name};
 use crate::walk::{End, Walk};
 
 /// Damaged tails that a report names; there may be more.
@@ -138,10 +138,15 @@ fn verdict(disk: &dyn Disk, geometry: Geometry, plan: &Plan, broken: Option<&Bro
 }
 
 /// What a repair did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
     /// Damaged segment headers that were written anew; nothing is lost by that.
     pub headers_rewritten: u64,
+    /// Segment files that were too short and were filled up with zeros; what they had is kept.
+    pub filled: Vec<PathBuf>,
+    /// The segment that the log starts with now, if the one before it, or the mark of its start, was not
+    /// there: whatever stood before it is lost to the log.
+    pub start: Option<PathBuf>,
     /// Where the log was cut, if it was. Every batch behind that is lost to the log.
     pub cut: Option<Cut>,
     /// Records behind the cut that were still whole enough to be recognised.
@@ -152,33 +157,26 @@ pub struct Repair {
     pub kept_in: Vec<PathBuf>,
 }
 
-/// Makes a log openable: writes damaged segment headers anew, and cuts the log at its first bad record
-/// when a damaged header was not all. What is cut is kept in files that end in `.cut`.
+/// Makes a log openable: writes damaged segment headers anew, fills up short files, lets the log start with
+/// the first segment that is there, and cuts it at its first bad record when that was not all. What is cut is
+/// kept in files that end in `.cut`.
 ///
 /// # Errors
 /// [`Error::InUse`], [`Error::NewerFormat`], [`Error::Io`]; the repair can then be tried again.
 pub fn repair(disk: &dyn Disk) -> Result<Repair, Error> {
     let _lock = segments::lock(disk)?;
-    let mut headers_rewritten = 0;
+    let mut repair = Repair::default();
     let (segments, broken) = loop {
         match Segments::find_with_faults(disk, SEGMENT_BYTES_UNKNOWN)? {
-            (segments, Some(broken)) if broken.is_header => {
-                if !rewrite_header(disk, segments.geometry, broken.number)? {
-                    break (segments, Some(broken));
-                }
-                headers_rewritten += 1;
+            (segments, Some(broken)) if broken.cure != Cure::Cut => {
+                heal(disk, segments.geometry, &broken, &mut repair)?;
             }
             found => break found,
         }
     };
     let plan = Plan::make(disk, &segments)?;
-    let mut repair = Repair {
-        headers_rewritten,
-        cut: plan.cut(disk, segments.geometry),
-        records_lost: 0,
-        tip: Position(plan.tip),
-        kept_in: Vec::new(),
-    };
+    repair.cut = plan.cut(disk, segments.geometry);
+    repair.tip = Position(plan.tip);
     if !plan.is_corrupt && broken.is_none() && repair.cut.is_none() {
         return Ok(repair);
     }
@@ -196,18 +194,29 @@ pub fn repair(disk: &dyn Disk) -> Result<Repair, Error> {
     Ok(repair)
 }
 
-/// Writes the header of a segment of the right length anew; false when its length is wrong.
-fn rewrite_header(disk: &dyn Disk, geometry: Geometry, number: u64) -> Result<bool, Error> {
+/// Does what can be done about a broken segment without loss of a record that is there.
+fn heal(disk: &dyn Disk, geometry: Geometry, broken: &Broken, repair: &mut Repair) -> Result<(), Error> {
+    let number = if let Cure::Start(first) = broken.cure { first } else { broken.number };
     let name = segment_name(number);
     let path = disk.path(&name);
-    let file = disk.open(&name).map_err(|source| Error::io("open", &path, source))?;
-    if file.size().map_err(|source| Error::io("measure", &path, source))? != geometry.segment_bytes {
-        return Ok(false);
-    }
-    let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes };
-    write_all_at(&*file, &header.encode(), 0).map_err(|source| Error::io("write", &path, source))?;
-    file.sync_data().map_err(|source| Error::io("sync", &path, source))?;
-    Ok(true)
+    let file = open_segment(disk, number)?;
+    let done = match broken.cure {
+        Cure::Header => {
+            repair.headers_rewritten += 1;
+            let header = SegmentHeader { number, segment_bytes: geometry.segment_bytes }.encode();
+            write_all_at(&*file, &header[..SegmentHeader::BYTES], 0).and_then(|()| file.sync_data())
+        }
+        Cure::Fill(length) => {
+            repair.filled.push(path.clone());
+            zero_at(&*file, length, geometry.segment_bytes).and_then(|()| file.sync_data())
+        }
+        Cure::Start(first) => {
+            repair.start = Some(path.clone());
+            mark_start(&*file, first)
+        }
+        Cure::Cut => return Ok(()),
+    };
+    done.map_err(|source| Error::io("repair", &path, source))
 }
 
 /// Takes all segments behind the cut out of the log, the last one first, so that it is contiguous
@@ -216,8 +225,8 @@ fn set_aside_segments(disk: &dyn Disk, segments: &Segments, plan: &Plan, repair:
     let cut_in = segments.geometry.segment(plan.tip);
     let names = disk.list().map_err(|source| Error::io("list", &disk.path(""), source))?;
     let numbers = names.iter().filter_map(|name| segments::segment_number(name));
-    let mut behind: Vec<u64> =
-        numbers.filter(|number| *number > cut_in || !segments.numbers.contains(number)).collect();
+    let is_broken = |number| number == cut_in && !segments.numbers.contains(&number);
+    let mut behind: Vec<u64> = numbers.filter(|number| *number > cut_in || is_broken(*number)).collect();
     behind.sort_unstable();
     for number in behind.into_iter().rev() {
         let name = segment_name(number);

@@ -1,7 +1,7 @@
 //! The bytes on disk: the header of a segment file and the header of a record.
 //!
 //! How to change them: [`FORMAT`] counts versions of everything in this file and of what stands
-//! behind the headers. In every version the first 512 bytes of a segment start with the magic and the
+//! behind the headers. In every version the first 256 bytes of a segment start with the magic and the
 //! version and end with the CRC, so that an older program can say "newer format" and mean it. A new
 //! version gets a new number, readers keep the old decoders, and only new segments are written in it;
 //! no field ever changes its meaning under an old number.
@@ -18,11 +18,12 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 72;
 pub(crate) const ALIGN: u64 = 8;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"RECADOLG";
+const START_MAGIC: [u8; 8] = *b"RECSTART";
 const RECORD_MAGIC: [u8; 4] = *b"RcdR";
 
-/// First bytes of a segment file.
+/// First bytes of a segment file; the start mark follows.
 ///
-/// `0 magic[8] | 8 version u32 | 12 zero u32 | 16 number u64 | 24 segment bytes u64 | 32 zero | 508 crc u32`
+/// `0 magic[8] | 8 version u32 | 12 zero u32 | 16 number u64 | 24 segment bytes u64 | 32 zero | 252 crc u32`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
@@ -37,24 +38,66 @@ pub(crate) enum SegmentFault {
 }
 
 impl SegmentHeader {
+    /// How much of the first sector it takes.
+    pub(crate) const BYTES: usize = 256;
+
+    /// The first sector of a segment without a start mark.
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
         let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..508]);
-        bytes[508..].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..252]);
+        bytes[252..256].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> Result<SegmentHeader, SegmentFault> {
-        if bytes[0..8] != SEGMENT_MAGIC || u32_at(bytes, 508) != crc32c::crc32c(&bytes[..508]) {
+        if bytes[0..8] != SEGMENT_MAGIC || u32_at(bytes, 252) != crc32c::crc32c(&bytes[..252]) {
             return Err(SegmentFault::Damaged);
         }
         match u32_at(bytes, 8) {
             FORMAT => Ok(SegmentHeader { number: u64_at(bytes, 16), segment_bytes: u64_at(bytes, 24) }),
             newer => Err(SegmentFault::Newer(newer)),
+        }
+    }
+}
+
+/// Says that the log starts with this segment, because everything before it was trimmed. It is written into
+/// a segment in use, so it has a CRC of its own: when it is torn, nothing else is.
+///
+/// `256 magic[8] | 264 number u64 | 272 crc u32 | 276 zero`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartMark {
+    Absent,
+    Present,
+    Damaged,
+}
+
+impl StartMark {
+    /// Where it stands in a segment.
+    pub(crate) const OFFSET: u64 = SegmentHeader::BYTES as u64;
+    const BYTES: usize = 20;
+
+    pub(crate) fn encode(number: u64) -> [u8; StartMark::BYTES] {
+        let mut bytes = [0; StartMark::BYTES];
+        bytes[0..8].copy_from_slice(&START_MAGIC);
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..16]);
+        bytes[16..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The mark in the first sector of the segment `number`.
+    pub(crate) fn decode(sector: &[u8; SEGMENT_HEADER_BYTES as usize], number: u64) -> StartMark {
+        let bytes = &sector[SegmentHeader::BYTES..][..StartMark::BYTES];
+        if bytes == StartMark::encode(number) {
+            StartMark::Present
+        } else if bytes.iter().all(|byte| *byte == 0) {
+            StartMark::Absent
+        } else {
+            StartMark::Damaged
         }
     }
 }
@@ -251,7 +294,7 @@ mod tests {
         let header = SegmentHeader { number: 3, segment_bytes: 65_536 };
         let good = header.encode();
         assert_eq!(SegmentHeader::decode(&good), Ok(header));
-        for bit in 0..good.len() * 8 {
+        for bit in 0..SegmentHeader::BYTES * 8 {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(SegmentHeader::decode(&bytes), Err(SegmentFault::Damaged), "bit {bit}");
@@ -259,11 +302,34 @@ mod tests {
     }
 
     #[test]
+    fn a_torn_or_flipped_start_mark_does_not_pass_and_leaves_the_header_alone() {
+        let header = SegmentHeader { number: 3, segment_bytes: 65_536 };
+        let at = SegmentHeader::BYTES;
+        let with = |mark: &[u8]| {
+            let mut sector = header.encode();
+            sector[at..at + mark.len()].copy_from_slice(mark);
+            assert_eq!(SegmentHeader::decode(&sector), Ok(header));
+            StartMark::decode(&sector, 3)
+        };
+        assert_eq!(with(&[]), StartMark::Absent);
+        assert_eq!(with(&StartMark::encode(3)), StartMark::Present);
+        assert_eq!(with(&StartMark::encode(2)), StartMark::Damaged, "of an earlier use of the file");
+        for written in 1..StartMark::BYTES {
+            assert_eq!(with(&StartMark::encode(3)[..written]), StartMark::Damaged, "{written} bytes");
+        }
+        for bit in 0..StartMark::BYTES * 8 {
+            let mut mark = StartMark::encode(3);
+            mark[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(with(&mark), StartMark::Damaged, "bit {bit}");
+        }
+    }
+
+    #[test]
     fn a_newer_segment_is_told_from_a_damaged_one() {
         let mut bytes = SegmentHeader { number: 3, segment_bytes: 65_536 }.encode();
         bytes[8] = 2;
-        let crc = crc32c::crc32c(&bytes[..508]);
-        bytes[508..].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..252]);
+        bytes[252..256].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&bytes), Err(SegmentFault::Newer(2)));
     }
 
@@ -284,7 +350,8 @@ mod tests {
             hex(&segment[..32]),
             "5245434144 4f4c47 01000000 00000000 0300000000000000 0000010000000000".replace(' ', "")
         );
-        assert!(segment[32..508].iter().all(|byte| *byte == 0));
-        assert_eq!(hex(&segment[508..]), "ccc62503");
+        assert!(segment[32..252].iter().chain(&segment[256..]).all(|byte| *byte == 0));
+        assert_eq!(hex(&segment[252..256]), "4e6803db");
+        assert_eq!(hex(&StartMark::encode(3)), "52454353544152540300000000000000c031c1b7");
     }
 }

@@ -5,7 +5,8 @@
 //! here, is no failure, and is tried again; every other failure poisons the log.
 //!
 //! A segment gets its name only when its header is synced, and names change one at a time, each
-//! durable before the next: so after a crash the segments are contiguous and each has its header.
+//! durable before the next: so after a crash the segments are contiguous and each has its header. Before a
+//! segment is freed the one behind it is marked, durably, as the start of the log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::Step;
 use crate::disk::{DiskFile, write_all_at, zero_at};
 use crate::error::Error;
 use crate::format::SegmentHeader;
-use crate::segments::{PREPARING, free_name, segment_name};
+use crate::segments::{PREPARING, free_name, mark_start, segment_name};
 use crate::shared::{Shared, lock};
 
 /// A full disk is tried again after this long, or at once when a segment is freed.
@@ -36,21 +37,13 @@ pub(crate) struct Preparer {
     spares: VecDeque<String>,
     filling: Option<Filling>,
     retry_at: Option<Duration>,
-    /// A sync of names has failed.
-    names_are_unknown: bool,
+    /// Something failed that is final whatever the reason.
+    has_failed: bool,
 }
 
 impl Preparer {
     pub(crate) fn new(shared: Arc<Shared>, ahead: u64, spares_max: usize, spares: Vec<String>) -> Preparer {
-        Preparer {
-            shared,
-            ahead,
-            spares_max,
-            spares: spares.into(),
-            filling: None,
-            retry_at: None,
-            names_are_unknown: false,
-        }
+        Preparer { shared, ahead, spares_max, spares: spares.into(), filling: None, retry_at: None, has_failed: false }
     }
 
     /// Does one bounded piece of work.
@@ -67,7 +60,7 @@ impl Preparer {
     /// As `step`, for an open, which fails where a running log is poisoned.
     pub(crate) fn try_step(&mut self, now: Duration) -> Result<Step, Error> {
         let done = self.run(now);
-        if self.names_are_unknown || !done.as_ref().is_err_and(Error::is_out_of_space) {
+        if self.has_failed || !done.as_ref().is_err_and(Error::is_out_of_space) {
             return done;
         }
         self.retry_at = Some(now.saturating_add(RETRY_DELAY));
@@ -107,12 +100,24 @@ impl Preparer {
     }
 
     fn free(&mut self, number: u64) -> Result<(), Error> {
+        self.mark_start(number + 1)?;
         let name = free_name(number);
         self.shared.free(number, &name).map_err(|source| self.failure("free", &segment_name(number), source))?;
         self.spares.push_back(name);
         self.sync_dir()?;
         self.shared.wake();
         Ok(())
+    }
+
+    /// The segment is in use: after a failed sync nobody knows which of its records are durable.
+    fn mark_start(&mut self, number: u64) -> Result<(), Error> {
+        let Some(file) = self.shared.file(number)? else {
+            unreachable!("the last record stays, so a segment follows the one that is freed");
+        };
+        mark_start(&*file, number).map_err(|source| {
+            self.has_failed = true;
+            self.failure("mark the start of the log in", &segment_name(number), source)
+        })
     }
 
     fn drop_spares(&mut self) -> Result<Step, Error> {
@@ -176,7 +181,7 @@ impl Preparer {
     /// A failed sync of names is final, whatever the reason: which names are durable is unknown.
     fn sync_dir(&mut self) -> Result<(), Error> {
         self.shared.disk.sync_dir().map_err(|source| {
-            self.names_are_unknown = true;
+            self.has_failed = true;
             Error::io("sync", &self.shared.disk.path(""), source)
         })
     }

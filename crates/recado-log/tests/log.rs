@@ -25,6 +25,8 @@ mod repair;
 mod reuse;
 #[path = "log/space.rs"]
 mod space;
+#[path = "log/start.rs"]
+mod start;
 #[path = "log/threads.rs"]
 mod threads;
 #[path = "log/trim.rs"]

@@ -23,7 +23,7 @@ enum Log {
         /// Data directory
         dir: PathBuf,
     },
-    /// Cut the log at its first damage; what is cut is kept in files beside it
+    /// Make a damaged log open again: what can be kept is kept, what is cut is kept in files beside it
     Repair {
         /// Data directory
         dir: PathBuf,
@@ -105,6 +105,12 @@ fn repair_text(dir: &Path, repair: &Repair) -> String {
     if repair.headers_rewritten > 0 {
         lines.push(format!("{} segment headers written anew, nothing lost by that", repair.headers_rewritten));
     }
+    for file in &repair.filled {
+        lines.push(format!("{}: was too short, filled up with zeros", file.display()));
+    }
+    if let Some(file) = &repair.start {
+        lines.push(format!("the log starts with {} now: whatever stood before it is lost", file.display()));
+    }
     match &repair.cut {
         Some(cut) => lines.push(format!(
             "cut at {} offset {}: {} bytes, with {} records that could still be recognised",
@@ -125,7 +131,7 @@ fn repair_text(dir: &Path, repair: &Repair) -> String {
 fn repair_json(repair: &Repair) -> Value {
     let cut = repair.cut.as_ref();
     json!({
-        "headersRewritten": repair.headers_rewritten,
+        "headersRewritten": repair.headers_rewritten, "filled": repair.filled, "start": repair.start,
         "cut": cut.map(|cut| json!({ "file": cut.file, "offset": cut.offset, "bytes": cut.bytes })),
         "recordsLost": repair.records_lost, "tip": repair.tip.0, "keptIn": repair.kept_in,
     })

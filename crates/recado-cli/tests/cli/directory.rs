@@ -6,6 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
+
+use crate::support::api::Api;
 use crate::support::{Dir, Server, command, finish, run};
 
 /// A business id that is easy to find in a segment.
@@ -99,14 +102,40 @@ fn a_corrupted_log_stops_the_start_and_can_be_repaired() {
 }
 
 #[test]
+fn a_missing_first_file_stops_the_start_and_a_repair_goes_on_without_it() {
+    let dir = Dir::new();
+    let data = filled(&dir);
+    let server = Server::start(&data);
+    let api = Api::new(&server.url);
+    let job = json!({ "type": "t", "payload": "x".repeat(60_000) });
+    for _ in 0..4 {
+        api.enqueue_all("later", &json!(vec![job.clone(); 50]));
+    }
+    server.stop();
+    let text = data.display().to_string();
+    run(&["log", "check", &text]).expect(0);
+    let first = data.join("0000000000000000.log");
+    fs::remove_file(&first).unwrap();
+    let before = contents(&data);
+    finish(&mut serve(&data)).expect(65).says("segment file is missing").says(&first.display().to_string());
+    let report = run(&["log", "check", &text, "--json"]).expect(1).json();
+    assert_eq!((&report["verdict"], &report["damage"]["file"]), (&json!("corrupt"), &json!(first)));
+    assert!(before == contents(&data), "nothing is touched");
+    let repair = run(&["log", "repair", &text]).expect(0);
+    assert!(repair.out.contains("0000000000000001.log now: whatever stood before it is lost"), "{repair:#?}");
+    run(&["log", "check", &text]).expect(0);
+    Server::start(&data).stop();
+}
+
+#[test]
 fn a_newer_format_is_left_alone() {
     let dir = Dir::new();
     let data = filled(&dir);
     let is_segment = |path: &Path| path.extension().is_some_and(|end| end == "log");
     for (path, mut bytes) in contents(&data).into_iter().filter(|(path, _)| is_segment(path)) {
         bytes[8] = 99;
-        let crc = crc32c(&bytes[..508]);
-        bytes[508..512].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c(&bytes[..252]);
+        bytes[252..256].copy_from_slice(&crc.to_le_bytes());
         fs::write(path, bytes).unwrap();
     }
     let before = contents(&data);

@@ -134,7 +134,7 @@ fn zeros_where_a_durable_record_was_are_corruption() {
 fn a_flipped_segment_header_is_corruption() {
     let (sim, _) = three(90);
     for name in segment_files(&sim) {
-        for at in (0..SEGMENT_HEADER).step_by(5) {
+        for at in (0..START_MARK).step_by(5) {
             let sim = sim.copy(1);
             flip(&sim, &name, at, 2);
             let Err(Error::Corrupt { offset: 0, file, .. }) = World::open(&sim, &options()) else {

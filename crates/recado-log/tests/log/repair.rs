@@ -1,7 +1,7 @@
 //! Check and repair.
 
 use recado_log::sim::SimDisk;
-use recado_log::{Position, Verdict, check, repair};
+use recado_log::{Error, Log, Position, Verdict, check, repair};
 
 use crate::world::*;
 
@@ -103,6 +103,48 @@ fn a_repair_writes_damaged_segment_headers_anew_and_loses_nothing() {
     assert_eq!(repaired.headers_rewritten as usize, segment_files(&sim).len());
     assert_eq!(repaired.cut, None);
     assert_eq!(World::on(&sim).batches().len(), 30);
+}
+
+#[test]
+fn a_repair_keeps_what_a_short_file_still_has() {
+    let (sim, positions) = filled(30);
+    let (name, at) = file_of(positions[12]);
+    let bytes = sim.contents(&name);
+    for length in [0, 100, SEGMENT_HEADER, at, at + 3_000, at + 7_080, bytes.len() - 1] {
+        let sim = sim.copy(1);
+        sim.put(&name, bytes[..length].to_vec());
+        let Err(Error::Corrupt { what, file, .. }) = World::open(&sim, &options()) else { panic!("{length}") };
+        assert!(what == "segment file is too short" && file.ends_with(&name));
+        let repaired = repair(&*sim.disk()).unwrap();
+        assert_eq!(repaired.filled, [file]);
+        // A batch whose tail alone is cut keeps its head.
+        let head_end = |position: &Position| (position.0 % SEGMENT) as usize + RECORD_HEADER + 8 + 7_000 / 3;
+        let has_head = |position: &&Position| file_of(**position).0 < name || head_end(position) <= length;
+        let kept = positions.iter().take_while(has_head).count();
+        let world = World::on(&sim);
+        let (reader, mut at, mut found) = (world.log.reader(), Position(0), 0);
+        while let Some(entry) = reader.read(at.max(world.recovery.first), false).unwrap() {
+            assert_eq!(entry.batch.head, numbered(found, 7_000).head);
+            (at, found) = (entry.next, found + 1);
+        }
+        // The last batch of the file before may end in this one.
+        assert!((kept - 1..=kept).contains(&(found as usize)), "{length}: {found} of {kept}");
+    }
+}
+
+#[test]
+fn a_repair_lets_the_log_start_with_what_is_there() {
+    let (sim, positions) = filled(30);
+    let name = segment_files(&sim)[0].clone();
+    sim.delete(&name);
+    let repaired = repair(&*sim.disk()).unwrap();
+    let second = segment_files(&sim)[0].clone();
+    assert!(repaired.start.unwrap().ends_with(second));
+    assert_eq!(repaired.cut, None);
+    let kept = positions.iter().filter(|position| position.0 > SEGMENT).count();
+    let world = World::on(&sim);
+    assert_eq!(world.batches(), (0..30).map(|n| numbered(n, 7_000)).skip(30 - kept).collect::<Vec<_>>());
+    assert_eq!(check(&*world.close().disk()).unwrap().verdict, Verdict::Whole);
 }
 
 /// A repair that is interrupted at any operation can be done again, and keeps what it cut.

@@ -12,6 +12,8 @@ use recado_log::{
 
 pub(crate) const SEGMENT: u64 = 64 << 10;
 pub(crate) const SEGMENT_HEADER: usize = 512;
+/// Where the mark of the log's start stands in it.
+pub(crate) const START_MARK: usize = 256;
 pub(crate) const RECORD_HEADER: usize = 72;
 
 pub(crate) fn options() -> Options {
