@@ -6,7 +6,7 @@ mod commands;
 mod config;
 mod demo;
 mod directory;
-mod kill;
+mod faults;
 mod promises;
 mod readme;
 mod shutdown;

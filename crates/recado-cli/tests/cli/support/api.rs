@@ -36,6 +36,10 @@ impl Api {
         Api { agent: Agent::new_with_config(config), base: base.to_owned() }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.base
+    }
+
     /// Sends one request, once. `None`: it is not known whether it was carried out.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));

@@ -208,6 +208,11 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Lets time pass: how long a fault lasts. It is never a reason to believe that something has happened.
+pub(crate) fn pass(time: Duration) {
+    thread::sleep(time);
+}
+
 /// Makes an empty log whose segments are small.
 pub(crate) fn make_small_log(data: &Path) {
     let file = recado_log::Options {
@@ -233,6 +238,11 @@ impl Server {
     /// A new directory gets a log of small segments first: a server zero-fills several at its start, and a
     /// log keeps the size of segment that it was made with.
     pub(crate) fn start_with(data: &Path, flags: &[&str]) -> Server {
+        Server::spawn(&mut Server::command(data, flags))
+    }
+
+    /// What `start_with` runs.
+    pub(crate) fn command(data: &Path, flags: &[&str]) -> Command {
         if !data.exists() {
             make_small_log(data);
         }
@@ -240,7 +250,7 @@ impl Server {
         let data = data.display().to_string();
         let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
         args.extend(flags);
-        Server::spawn(&mut command(cwd, &args))
+        command(cwd, &args)
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Server {

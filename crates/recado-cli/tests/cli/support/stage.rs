@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::api::Api;
-use super::{Dir, Server};
+use super::{Dir, Process, Server, pass};
 use rustix::process::Signal;
 
 /// A server that can be killed and started again on what it left.
@@ -36,6 +37,23 @@ impl Stage {
         let server = self.server.take().expect("it runs");
         server.process.signal(Signal::KILL);
         server.process.end();
+    }
+
+    /// SIGTERM, and a clean end. What comes next is `start`.
+    pub(crate) fn stop(&mut self) {
+        self.server.take().expect("it runs").stop();
+    }
+
+    /// Starts a server that is killed so soon that it may still be starting. What comes next is `start`.
+    pub(crate) fn start_in_vain(&mut self, life: Duration) {
+        let process = Process::spawn(&mut Server::command(&self.data, &self.flags));
+        pass(life);
+        process.signal(Signal::KILL);
+        process.end();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.server.as_ref().expect("it runs").process.signal(signal);
     }
 
     pub(crate) fn start(&mut self) {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Asked, Luck, World};
-use super::{HELD, LINES, MAIL, MAX_ATTEMPTS, PAY, options};
+use super::ledger::Asked;
+use super::world::{Luck, World};
+use super::{ATTEMPTS, ATTEMPTS_MAX, HELD, LINES, MAIL, PAY, options};
 use crate::support::api::ids;
 
 /// Unfinished jobs of a queue beyond which producers only look.
@@ -162,7 +163,7 @@ impl<'a> Producer<'a> {
 /// Pauses, resumes, changes and replays, and looks whether that stays so.
 pub(super) fn operate(world: &World, mut luck: Luck) {
     world.begin();
-    let (mut paused, mut attempts) = (Some(false), Some(MAX_ATTEMPTS));
+    let (mut paused, mut attempts) = (Some(false), Some(ATTEMPTS));
     while world.wants_load() {
         match luck.below(4) {
             0 => {
@@ -173,7 +174,7 @@ pub(super) fn operate(world: &World, mut luck: Luck) {
                 paused = world.post(&path, &json!({ "reason": "maintenance" })).map(|_| pause);
             }
             1 => {
-                let bound = MAX_ATTEMPTS + luck.below(3);
+                let bound = ATTEMPTS + luck.below(ATTEMPTS_MAX - ATTEMPTS + 1);
                 let mut options = options(PAY);
                 options["maxAttempts"] = json!(bound);
                 let answer = world.ask("PUT", &format!("/v1/queues/{PAY}"), &[], &options);

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::ledger::Moment;
 use super::world::{Luck, World};
-use super::{HELD, LINES, MAIL, PAY};
+use super::{ATTEMPTS_MAX, HELD, LINES, MAIL, PAY};
 use crate::support::api::{failure, id, list, settle_of};
 
 /// A settle that is to be sent: the job and the entry.
@@ -16,10 +17,6 @@ impl Settle {
     fn new(job: &Value, outcome: &Value) -> Settle {
         Settle { job: job.clone(), entry: settle_of(job, outcome) }
     }
-
-    fn is_ack(&self) -> bool {
-        self.entry["outcome"] == "ack"
-    }
 }
 
 /// Who acks says under which delivery.
@@ -29,11 +26,12 @@ fn ack(job: &Value) -> Settle {
 
 /// What a worker makes of a job; nothing when it forgets it.
 fn outcome(luck: &mut Luck, job: &Value) -> Option<Settle> {
-    match luck.below(16) {
-        0 | 1 => Some(Settle::new(job, &failure(true))),
-        2 => Some(Settle::new(job, &json!({ "outcome": "release" }))),
-        3 => Some(Settle::new(job, &json!({ "outcome": "release", "delay": "20ms" }))),
-        4 | 5 => None,
+    match luck.below(32) {
+        0..=2 => Some(Settle::new(job, &failure(true))),
+        3 if job["queue"] == MAIL => Some(Settle::new(job, &failure(false))),
+        4 | 5 => Some(Settle::new(job, &json!({ "outcome": "release" }))),
+        6 | 7 => Some(Settle::new(job, &json!({ "outcome": "release", "delay": "20ms" }))),
+        8..=11 => None,
         _ => Some(ack(job)),
     }
 }
@@ -55,7 +53,7 @@ pub(super) fn work(world: &World, mut luck: Luck) {
             "queues": [MAIL, PAY, LINES], "order": "strict", "max": 1 + luck.below(5), "wait": "100ms",
             "settle": with,
         });
-        let step = begin(world, &pending);
+        let began = begin(world, &pending);
         let Some(answer) = world.post("/v1/receive", &body) else { continue };
         if answer.status != 200 {
             world.broken(format!("receive: {answer:?}"));
@@ -64,7 +62,7 @@ pub(super) fn work(world: &World, mut luck: Luck) {
         let answer = answer.value();
         settled(world, &mut pending, &answer);
         for job in list(&answer, "jobs") {
-            world.ledger().received(job, step);
+            world.ledger().received(job, began, ATTEMPTS_MAX);
         }
         for job in list(&answer, "jobs") {
             if luck.one_in(8) {
@@ -79,12 +77,13 @@ pub(super) fn work(world: &World, mut luck: Luck) {
     }
 }
 
-/// Notes that these acks are about to be sent; answers with the moment.
-fn begin(world: &World, pending: &[Settle]) -> u64 {
+/// Notes that these settles are about to be sent; answers with the moment.
+fn begin(world: &World, pending: &[Settle]) -> Moment {
     let mut ledger = world.ledger();
-    let acks = pending.iter().filter(|settle| settle.is_ack());
-    ledger.tried.extend(acks.map(|settle| id(&settle.job)));
-    ledger.step()
+    for settle in pending {
+        ledger.settling(&settle.job, &settle.entry);
+    }
+    ledger.moment()
 }
 
 /// Sends what is pending until it is answered: the same again is never wrong.
@@ -109,26 +108,24 @@ fn settled(world: &World, pending: &mut Vec<Settle>, answer: &Value) {
     }
     let mut ledger = world.ledger();
     for (settle, entry) in pending.drain(..).zip(entries) {
-        if settle.is_ack() {
-            ledger.ack_answered(&settle.job, entry);
-        }
+        ledger.settled(&settle.job, &settle.entry, entry);
     }
 }
 
-/// Takes jobs, holds them until the server was killed, and acks them then: their receipts are as good as before.
+/// Takes jobs, holds them until the server was started again, and acks them then: their receipts are as good as before.
 /// A receive without an answer is asked again as the same attempt, which brings the same jobs.
 pub(super) fn hold(world: &World) {
     let mut attempt = 0;
     while !world.is_stopped() {
         let body = json!({ "max": 10, "wait": "100ms", "attemptId": format!("attempt-{attempt}") });
-        let step = world.ledger().step();
+        let began = world.ledger().moment();
         let path = format!("/v1/queues/{HELD}/receive");
         let Some(answer) = world.ask_until_answered("POST", &path, &[], &body) else { return };
         attempt += 1;
         let answer = answer.value();
         let jobs = list(&answer, "jobs");
         for job in jobs {
-            world.ledger().received(job, step);
+            world.ledger().received(job, began, ATTEMPTS_MAX);
         }
         let Some(first) = jobs.first() else { continue };
         let generation = world.generation();
@@ -142,9 +139,9 @@ pub(super) fn hold(world: &World) {
         }
         let mut pending: Vec<Settle> = jobs.iter().map(ack).collect();
         settle(world, &mut pending);
-        let was_killed = world.generation() > generation;
+        let through_an_end = world.generation() > generation;
         for job in jobs.iter().filter(|_| pending.is_empty()) {
-            world.ledger().held(&id(job), was_killed);
+            world.ledger().held(&id(job), through_an_end);
         }
     }
 }
