@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use recado_contract::job::check_when;
 use recado_core::{
     Actor, Answer, Cancel, CancelTarget, Cancelled, Command, JobId, JobState, JobView, JobsQuery, Patch, Query,
 };
@@ -15,7 +16,8 @@ use utoipa::ToSchema;
 use super::job::{JobBody, filled};
 use super::new_job::when;
 use super::{App, Job, Queue, answer, body, job_id, unexpected};
-use crate::json::{self, Faults};
+use crate::faults::Faults;
+use crate::json;
 use crate::limits::{IDS_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX, WAIT_MS_MAX};
 use crate::nearest::nearest;
 use crate::openapi::{Everywhere, OnJob, OnQueue};
@@ -191,11 +193,14 @@ pub(crate) async fn patch(State(app): State<App>, Job(id): Job, request: Request
     let patch = Patch {
         job: id,
         priority: asked.priority.map(|priority| priority as u8),
-        when: when(asked.delay.as_deref(), asked.run_at.as_deref(), time::now(), &mut faults),
+        when: when(asked.delay.as_deref(), asked.run_at.as_deref(), &mut faults),
         payload: asked.payload.map(|raw| raw.get().as_bytes().to_vec()),
     };
     if asked.priority.is_none() && asked.delay.is_none() && asked.run_at.is_none() && asked.payload.is_none() {
         faults.at("", "nothing to change: send priority, delay, runAt or payload");
+    }
+    if let Some(when) = patch.when {
+        check_when(when, time::now(), &mut faults);
     }
     faults.finish()?;
     drop(body);

@@ -1,17 +1,15 @@
 //! A job as producers send it.
 
+use recado_contract::job;
 use recado_core::{Dedup, NewJob, OnDuplicate, Overrides, When};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::json::Faults;
-use crate::limits::{DELAY_MS_MAX, HEADER_BYTES_MAX, HEADER_ENTRIES_MAX, PAYLOAD_BYTES_MAX};
+use crate::faults::Faults;
+use crate::limits::DELAY_MS_MAX;
 use crate::options::{self, BackoffBody};
 use crate::{duration, time};
-
-/// Versions of a schema, from 1.
-pub(crate) const SCHEMA_VERSION_MAX: u64 = i32::MAX as u64;
 
 /// A job to enqueue.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -89,23 +87,15 @@ const UNFINISHED: &str = "unfinished";
 impl NewJobBody<'_> {
     /// Checks everything that does not need the queue.
     pub(crate) fn check(self, now: u64, faults: &mut Faults) -> NewJob {
-        faults.check_name("/type", &self.kind);
-        faults.range("/schemaVersion", self.schema_version, 1, SCHEMA_VERSION_MAX);
         faults.range("/priority", self.priority, 0, 255);
-        faults.check_key("/businessId", self.business_id.as_deref());
-        faults.check_key("/group", self.group.as_deref());
-        faults.check_key("/idempotencyKey", self.idempotency_key.as_deref());
-        faults.check_free("/payload", self.payload, PAYLOAD_BYTES_MAX);
-        check_headers(self.headers, faults);
-        let expires_after_ms = span("/expiresAfter", self.expires_after.as_deref(), 1, faults);
-        NewJob {
+        let job = NewJob {
             kind: self.kind,
-            schema_version: self.schema_version.unwrap_or(1) as u32,
+            schema_version: u32::try_from(self.schema_version.unwrap_or(1)).unwrap_or(u32::MAX),
             payload: self.payload.map_or("null", RawValue::get).as_bytes().to_vec(),
             headers: self.headers.map(|raw| raw.get().as_bytes().to_vec()),
             business_id: self.business_id,
             priority: self.priority.unwrap_or(0) as u8,
-            when: when(self.delay.as_deref(), self.run_at.as_deref(), now, faults).unwrap_or_default(),
+            when: when(self.delay.as_deref(), self.run_at.as_deref(), faults).unwrap_or_default(),
             group: self.group,
             dedup: self.dedup.map(|dedup| dedup.check(faults)),
             idempotency_key: self.idempotency_key,
@@ -115,17 +105,18 @@ impl NewJobBody<'_> {
                 visibility: options::visibility(self.visibility_timeout.as_deref(), faults),
                 timeout_ms: options::timeout(self.timeout.as_deref(), faults),
             },
-            expires_after_ms,
-        }
+            expires_after_ms: milliseconds("/expiresAfter", self.expires_after.as_deref(), faults),
+        };
+        job::check(&job, now, faults);
+        job
     }
 }
 
 impl DedupBody {
     fn check(self, faults: &mut Faults) -> Dedup {
-        faults.check_key("/dedup/key", Some(&self.key));
         let for_ms = match self.for_.as_deref() {
             Some(UNFINISHED) | None => None,
-            text => span("/dedup/for", text, 1, faults),
+            text => milliseconds("/dedup/for", text, faults),
         };
         Dedup {
             key: self.key,
@@ -140,50 +131,26 @@ impl DedupBody {
 }
 
 /// `delay` or `runAt`, not both.
-pub(crate) fn when(delay: Option<&str>, run_at: Option<&str>, now: u64, faults: &mut Faults) -> Option<When> {
+pub(crate) fn when(delay: Option<&str>, run_at: Option<&str>, faults: &mut Faults) -> Option<When> {
     match (delay, run_at) {
         (None, None) => None,
         (Some(_), Some(_)) => {
             faults.at("/delay", "send delay or runAt, not both");
             None
         }
-        (Some(_), None) => span("/delay", delay, 0, faults).map(When::After),
-        (None, Some(text)) => match time::parse(text) {
-            Ok(at) => {
-                if at > now.saturating_add(DELAY_MS_MAX) {
-                    faults.at("/runAt", format!("must be at most {} ahead", duration::text(DELAY_MS_MAX)));
-                }
-                Some(When::At(at))
-            }
-            Err(message) => {
-                faults.at("/runAt", message);
-                None
-            }
-        },
+        (Some(_), None) => milliseconds("/delay", delay, faults).map(When::After),
+        (None, Some(text)) => time::parse(text).map(When::At).map_err(|message| faults.at("/runAt", message)).ok(),
     }
+}
+
+/// A duration; its range is for others to check.
+fn milliseconds(pointer: &str, text: Option<&str>, faults: &mut Faults) -> Option<u64> {
+    duration::parse(text?).map_err(|message| faults.at(pointer, message)).ok()
 }
 
 /// A duration of at least `low` milliseconds and at most a year.
 pub(crate) fn span(pointer: &str, text: Option<&str>, low: u64, faults: &mut Faults) -> Option<u64> {
-    match duration::parse(text?) {
-        Ok(ms) => {
-            faults.time_range(pointer, Some(ms), low, DELAY_MS_MAX);
-            Some(ms)
-        }
-        Err(message) => {
-            faults.at(pointer, message);
-            None
-        }
-    }
-}
-
-fn check_headers(headers: Option<&RawValue>, faults: &mut Faults) {
-    let Some(raw) = headers else { return };
-    faults.check_free("/headers", Some(raw), HEADER_BYTES_MAX);
-    match serde_json::from_str::<std::collections::HashMap<std::borrow::Cow<'_, str>, serde::de::IgnoredAny>>(raw.get())
-    {
-        Ok(entries) if entries.len() <= HEADER_ENTRIES_MAX => {}
-        Ok(_) => faults.at("/headers", format!("at most {HEADER_ENTRIES_MAX} entries")),
-        Err(_) => faults.at("/headers", "expected an object"),
-    }
+    let ms = milliseconds(pointer, text, faults)?;
+    faults.time_range(pointer, Some(ms), low, DELAY_MS_MAX);
+    Some(ms)
 }

@@ -15,12 +15,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::job::JobBody;
-use super::new_job::SCHEMA_VERSION_MAX;
 use super::settle::{Checked, SettleBody, SettledBody};
 use super::{App, Queue, body};
 use crate::connection::Outbox;
-use crate::json::{self, Faults};
-use crate::limits::{RECEIVE_BYTES_MAX, RECEIVE_JOBS_MAX, RECEIVE_QUEUES_MAX, RECEIVE_TYPES_MAX, WAIT_MS_MAX};
+use crate::faults::Faults;
+use crate::json;
+use crate::limits::{
+    RECEIVE_BYTES_MAX, RECEIVE_JOBS_MAX, RECEIVE_QUEUES_MAX, RECEIVE_TYPES_MAX, SCHEMA_VERSION_MAX, WAIT_MS_MAX,
+    WEIGHT_MAX,
+};
 use crate::openapi::OnQueue;
 use crate::problem::{Code, Problem};
 use crate::{duration, options, query};
@@ -137,8 +140,6 @@ struct Asked {
     settle: Checked,
     wait: Duration,
 }
-
-const WEIGHT_MAX: u64 = 1_000;
 
 impl<'a> ReceiveManyBody<'a> {
     /// Checks which queues are meant, in which order.

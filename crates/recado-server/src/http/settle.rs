@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use recado_contract::job::cut;
 use recado_core::{Failure, JobId, Outcome, Rejection, Settle, Settled};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,8 +13,12 @@ use utoipa::ToSchema;
 
 use super::new_job::span;
 use super::{App, answer, body, job_id};
-use crate::json::{self, Faults, OneOrMany};
-use crate::limits::{PROGRESS_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX, SETTLE_ENTRIES_MAX};
+use crate::faults::Faults;
+use crate::json::{self, OneOrMany};
+use crate::limits::{
+    ERROR_KIND_CHARS_MAX, ERROR_MESSAGE_BYTES_MAX, PROGRESS_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX,
+    SETTLE_ENTRIES_MAX,
+};
 use crate::openapi::Everywhere;
 use crate::problem::{Code, Problem};
 use crate::{options, query, time};
@@ -263,26 +268,16 @@ impl SettleBody<'_> {
     }
 }
 
-/// Longest kind of an error, in characters.
-const KIND_CHARS_MAX: usize = 120;
-/// Longest message of an error, in bytes.
-const MESSAGE_BYTES_MAX: usize = 1 << 10;
-
 impl FailureBody {
     fn failure(&self, at: &str, faults: &mut Faults) -> Failure {
         let kind = self.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or("error");
         Failure {
-            kind: kind.chars().take(KIND_CHARS_MAX).collect::<String>().into(),
-            message: cut(&self.message, MESSAGE_BYTES_MAX).into(),
+            kind: kind.chars().take(ERROR_KIND_CHARS_MAX).collect::<String>().into(),
+            message: cut(&self.message, ERROR_MESSAGE_BYTES_MAX).into(),
             retryable: self.retryable.unwrap_or(true),
             retry_after_ms: span(&format!("{at}/error/retryAfter"), self.retry_after.as_deref(), 0, faults),
         }
     }
-}
-
-/// At most `bytes` bytes, whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// Ack, fail, release or extend deliveries; entries are independent.

@@ -8,20 +8,19 @@ use serde_json::{Map, Value};
 
 use super::FieldError;
 use super::body::{BackoffBody, BackoffKind, JitterWord, KeepBody, KeepField, OnDeadWord, OptionsBody};
-use crate::json::{self, Faults};
-use crate::limits::{DELAY_MS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::faults::Faults;
+use crate::json;
+use crate::limits::{
+    ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, DELAY_MS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, TIMEOUT_MS,
+    VISIBILITY_MS,
+};
 use crate::{duration, size};
 
-const VISIBILITY_MS: (u64, u64) = (100, 12 * 3_600_000);
-const TIMEOUT_MS: (u64, u64) = (1_000, 7 * 86_400_000);
-const ATTEMPTS_MAX: u64 = 1_000;
 const DELIVERIES_MAX: u64 = recado_core::MAX_DELIVERIES_MAX as u64;
 const IN_FLIGHT_MAX: u64 = 1_000_000;
 /// Jobs, keys or dead jobs of one queue.
 const COUNT_MAX: u64 = 1_000_000_000;
 const REPLAYS_MAX: u64 = 1_000;
-const FACTOR: (f64, f64) = (1.0, 100.0);
-const DELAYS_MAX: usize = 100;
 
 /// Reads options field by field, so that one bad field does not hide another.
 pub(super) fn options(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
@@ -131,8 +130,8 @@ pub(crate) fn backoff(body: BackoffBody, faults: &mut Faults) -> Backoff {
         }
         BackoffKind::Exponential => {
             let factor = body.factor.unwrap_or(4.0);
-            if !(FACTOR.0..=FACTOR.1).contains(&factor) {
-                faults.at("/backoff/factor", format!("must be from {} to {}", FACTOR.0, FACTOR.1));
+            if !(BACKOFF_FACTOR.0..=BACKOFF_FACTOR.1).contains(&factor) {
+                faults.at("/backoff/factor", format!("must be from {} to {}", BACKOFF_FACTOR.0, BACKOFF_FACTOR.1));
             }
             BackoffCurve::Exponential {
                 base_ms: time(body.base.as_deref(), "/backoff/base", range, faults).unwrap_or(10_000),
@@ -151,8 +150,8 @@ pub(crate) fn backoff(body: BackoffBody, faults: &mut Faults) -> Backoff {
 }
 
 fn delays(texts: &[String], faults: &mut Faults) -> Vec<u64> {
-    if texts.is_empty() || texts.len() > DELAYS_MAX {
-        faults.at("/backoff/delays", format!("a list has 1 to {DELAYS_MAX} delays"));
+    if texts.is_empty() || texts.len() > BACKOFF_DELAYS_MAX {
+        faults.at("/backoff/delays", format!("a list has 1 to {BACKOFF_DELAYS_MAX} delays"));
         return vec![0];
     }
     let read = |(i, text): (usize, &String)| {

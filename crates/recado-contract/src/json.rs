@@ -17,7 +17,7 @@ use crate::problem::{FieldError, Problem};
 
 /// One object, or an array of them.
 #[derive(Debug)]
-pub(crate) enum OneOrMany<T> {
+pub enum OneOrMany<T> {
     /// Errors carry no index.
     One(T),
     /// Errors carry an index.
@@ -25,7 +25,7 @@ pub(crate) enum OneOrMany<T> {
 }
 
 /// The body as text.
-pub(crate) fn text(body: &[u8]) -> Result<&str, Problem> {
+pub fn text(body: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(body).map_err(|error| {
         let before = &body[..error.valid_up_to()];
         let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
@@ -35,7 +35,7 @@ pub(crate) fn text(body: &[u8]) -> Result<&str, Problem> {
 }
 
 /// Reads a whole body.
-pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Problem> {
+pub fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Problem> {
     let text = text(body)?;
     read(text).map_err(|error| match malformed(&error) {
         Some(problem) => problem,
@@ -44,7 +44,7 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Prob
 }
 
 /// Reads an object or an array of objects. Of an array every bad entry is named, up to a limit.
-pub(crate) fn parse_many<'de, T: Deserialize<'de>>(text: &'de str) -> Result<OneOrMany<T>, Problem> {
+pub fn parse_many<'de, T: Deserialize<'de>>(text: &'de str) -> Result<OneOrMany<T>, Problem> {
     if !text.trim_start().starts_with('[') {
         return parse(text.as_bytes()).map(OneOrMany::One);
     }
@@ -52,7 +52,7 @@ pub(crate) fn parse_many<'de, T: Deserialize<'de>>(text: &'de str) -> Result<One
 }
 
 /// Reads an array of objects.
-pub(crate) fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec<T>, Problem> {
+pub fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec<T>, Problem> {
     read(text).map_err(|error| match malformed(&error) {
         Some(problem) => problem,
         None => match serde_json::from_str::<Vec<&RawValue>>(text) {
@@ -63,13 +63,13 @@ pub(crate) fn parse_list<'de, T: Deserialize<'de>>(text: &'de str) -> Result<Vec
 }
 
 /// What is wrong with each entry of an array.
-pub(crate) fn explain_entries<'de, T: Deserialize<'de>>(entries: &[&'de RawValue]) -> Vec<FieldError> {
+pub fn explain_entries<'de, T: Deserialize<'de>>(entries: &[&'de RawValue]) -> Vec<FieldError> {
     let wrong = entries.iter().enumerate().filter(|(_, entry)| read::<T>(entry.get()).is_err());
     wrong.take(ERRORS_MAX).map(|(index, entry)| explain::<T>(entry.get(), Some(index))).collect()
 }
 
 /// Converts a value that is JSON already, such as a section of the configuration file.
-pub(crate) fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, FieldError> {
+pub fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(Objects(value)).map_err(|error| field_error(error, None))
 }
 
@@ -128,7 +128,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// A name as a segment of a JSON pointer.
-pub(crate) fn escape(key: &str) -> String {
+pub fn escape(key: &str) -> String {
     key.chars().take(200).collect::<String>().replace('~', "~0").replace('/', "~1")
 }
 
@@ -172,7 +172,7 @@ fn for_people(message: &str) -> String {
 
 /// Checks free JSON: no key twice in one object, nothing that a strict reader would stumble over
 /// (lone surrogates, numbers out of range, nesting beyond 128). `pointer` says where it stands.
-pub(crate) fn check_free(raw: &RawValue, pointer: &str) -> Result<(), FieldError> {
+pub fn check_free(raw: &RawValue, pointer: &str) -> Result<(), FieldError> {
     if serde_json::from_str::<Free>(raw.get()).is_ok() {
         return Ok(());
     }
@@ -188,7 +188,7 @@ pub(crate) fn check_free(raw: &RawValue, pointer: &str) -> Result<(), FieldError
 }
 
 /// Any JSON, walked and forgotten.
-pub(crate) struct Free;
+pub struct Free;
 
 impl<'de> Deserialize<'de> for Free {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -291,117 +291,6 @@ impl<'de> Visitor<'de> for Key {
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         Ok(Cow::Owned(key.to_owned()))
-    }
-}
-
-/// What is wrong with a request that was well formed, gathered over all of its entries.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {
-    errors: Vec<FieldError>,
-    index: Option<usize>,
-    too_large: Option<(usize, usize)>,
-    other: bool,
-}
-
-impl Faults {
-    /// What follows is about this entry.
-    pub(crate) fn entry(&mut self, index: Option<usize>) {
-        self.index = index;
-    }
-
-    /// Notes a fault.
-    pub(crate) fn at(&mut self, pointer: &str, message: impl Into<String>) {
-        self.add(FieldError { pointer: pointer.to_owned(), message: message.into(), ..FieldError::default() });
-    }
-
-    /// Notes a fault in a name.
-    pub(crate) fn name(&mut self, pointer: &str, message: String) {
-        let rule = Some(crate::problem::NAME_RULE.to_owned());
-        self.add(FieldError { pointer: pointer.to_owned(), rule, message, ..FieldError::default() });
-    }
-
-    /// Notes a fault found elsewhere.
-    pub(crate) fn add(&mut self, mut error: FieldError) {
-        self.other = true;
-        error.index = error.index.or(self.index);
-        self.push(error);
-    }
-
-    /// Notes something over its limit in bytes.
-    pub(crate) fn too_large(&mut self, pointer: &str, limit: usize, actual: usize) {
-        self.too_large.get_or_insert((limit, actual));
-        let message = format!("has {actual} bytes; at most {limit} are taken");
-        let index = self.index;
-        self.push(FieldError { index, pointer: pointer.to_owned(), message, ..FieldError::default() });
-    }
-
-    fn push(&mut self, error: FieldError) {
-        if self.errors.len() < ERRORS_MAX {
-            self.errors.push(error);
-        }
-    }
-
-    /// Checks a number against its range.
-    pub(crate) fn range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
-        if value.is_some_and(|value| value < low || value > high) {
-            self.at(pointer, format!("must be from {low} to {high}"));
-        }
-    }
-
-    /// Checks a duration against its range, in milliseconds.
-    pub(crate) fn time_range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
-        use crate::duration::text;
-        if value.is_some_and(|value| value < low || value > high) {
-            self.at(pointer, format!("must be from {} to {}", text(low), text(high)));
-        }
-    }
-
-    /// Checks a name.
-    pub(crate) fn check_name(&mut self, pointer: &str, name: &str) {
-        if let Err(message) = crate::name::check_name(name) {
-            self.name(pointer, message);
-        }
-    }
-
-    /// Checks a key.
-    pub(crate) fn check_key(&mut self, pointer: &str, key: Option<&str>) {
-        if let Some(Err(message)) = key.map(crate::name::check_key) {
-            self.at(pointer, message);
-        }
-    }
-
-    /// Checks free JSON and its size.
-    pub(crate) fn check_free(&mut self, pointer: &str, raw: Option<&RawValue>, limit: usize) {
-        let Some(raw) = raw else { return };
-        if raw.get().len() > limit {
-            self.too_large(pointer, limit, raw.get().len());
-        }
-        if let Err(error) = check_free(raw, pointer) {
-            self.add(error);
-        }
-    }
-
-    /// Enough is known to be wrong.
-    pub(crate) fn is_full(&self) -> bool {
-        self.errors.len() >= ERRORS_MAX
-    }
-
-    /// The refusal, if anything was noted.
-    pub(crate) fn finish(self) -> Result<(), Problem> {
-        match self.too_large {
-            _ if self.errors.is_empty() => Ok(()),
-            Some((limit, actual)) if !self.other => {
-                let code = crate::problem::Code::PayloadTooLarge;
-                let problem = Problem::too_large(code, "this has", limit, Some(actual));
-                Err(problem.with_errors(self.errors))
-            }
-            _ => Err(Problem::invalid(self.errors)),
-        }
-    }
-
-    /// The faults alone.
-    pub(crate) fn into_errors(self) -> Vec<FieldError> {
-        self.errors
     }
 }
 

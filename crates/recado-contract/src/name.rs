@@ -21,7 +21,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Checks a key, group or business id.
-pub(crate) fn check_key(key: &str) -> Result<(), String> {
+pub fn check_key(key: &str) -> Result<(), String> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(char::is_control) {
         return Err(format!("a key has 1 to {KEY_BYTES_MAX} bytes of UTF-8 without control characters"));
     }

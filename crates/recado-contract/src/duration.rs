@@ -7,7 +7,7 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 const TEXT_BYTES_MAX: usize = 24;
 
 /// Reads `"1.5s"` as 1500 milliseconds.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{}` is not a duration: write a number and one unit of ms, s, m, h, d, as in \"30s\"", cut(text));
     if text.len() > TEXT_BYTES_MAX {
@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// The largest unit that is exact: `90000` is `"90s"`.
-pub(crate) fn text(ms: u64) -> String {
+pub fn text(ms: u64) -> String {
     if ms == 0 {
         return "0s".to_owned();
     }

@@ -1,7 +1,7 @@
 //! The known word a mistyped one was meant to be.
 
 /// The nearest of `known`, if one is near enough to be worth naming.
-pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Long input is cut: the distance costs its length times each known word's.
     let word: String = word.chars().take(64).collect::<String>().to_ascii_lowercase();
     known

@@ -1,13 +1,10 @@
 //! Refusals on the wire (RFC 9457): one table of codes, and how each failure becomes one of them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use recado_core::Rejection;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{duration, size};
 
@@ -15,29 +12,29 @@ macro_rules! codes {
     ($($code:ident $status:literal $word:literal $title:literal $text:literal;)*) => {
         /// What clients match on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Code { $($code),* }
+        pub enum Code { $(#[doc = $title] $code),* }
 
         impl Code {
             /// All codes, in the order of their status.
-            pub(crate) const ALL: &[Self] = &[$(Self::$code),*];
+            pub const ALL: &[Self] = &[$(Self::$code),*];
 
             /// The word on the wire.
-            pub(crate) fn word(self) -> &'static str {
+            pub fn word(self) -> &'static str {
                 match self { $(Self::$code => $word),* }
             }
 
             /// The HTTP status.
-            pub(crate) fn status(self) -> u16 {
+            pub fn status(self) -> u16 {
                 match self { $(Self::$code => $status),* }
             }
 
             /// A short name.
-            pub(crate) fn title(self) -> &'static str {
+            pub fn title(self) -> &'static str {
                 match self { $(Self::$code => $title),* }
             }
 
             /// What it means and what to do, for `/problems/{code}`.
-            pub(crate) fn text(self) -> &'static str {
+            pub fn text(self) -> &'static str {
                 match self { $(Self::$code => $text),* }
             }
         }
@@ -104,7 +101,8 @@ codes! {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema))]
 pub struct FieldError {
     /// Place in the array; absent for a single object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,26 +120,26 @@ pub struct FieldError {
 }
 
 /// Rule of a [`FieldError`] about a name.
-pub(crate) const NAME_RULE: &str = "name";
+pub const NAME_RULE: &str = "name";
 
 /// The body of every refusal.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Problem)]
-pub(crate) struct Body {
+#[cfg_attr(feature = "http", derive(utoipa::ToSchema), schema(as = Problem))]
+pub struct Body {
     /// `/problems/{code}`.
     #[serde(rename = "type")]
     kind: String,
     /// What to match on.
-    code: &'static str,
+    code: Cow<'static, str>,
     /// A short name.
-    title: &'static str,
+    title: Cow<'static, str>,
     /// The HTTP status.
     status: u16,
     /// What happened and what to do.
     detail: String,
     /// Each thing that is wrong, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
     /// What overtook a receipt, or which limit was met.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,24 +167,24 @@ pub(crate) struct Body {
     expected: Option<u64>,
     /// Where the job is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    job_state: Option<&'static str>,
+    job_state: Option<Cow<'static, str>>,
     /// The job that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
 }
 
 /// A refusal. Boxed: it is the rare side of every result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Problem(Box<Body>);
+pub struct Problem(Box<Body>);
 
 impl Problem {
     /// A refusal with the words for this case.
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self(Box::new(Body {
             kind: format!("/problems/{}", code.word()),
-            code: code.word(),
-            title: code.title(),
+            code: code.word().into(),
+            title: code.title().into(),
             status: code.status(),
             detail: detail.into(),
             errors: Vec::new(),
@@ -204,7 +202,7 @@ impl Problem {
     }
 
     /// A 400 that names each fault.
-    pub(crate) fn invalid(errors: Vec<FieldError>) -> Self {
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
         let all_names = errors.iter().all(|error| error.rule.as_deref() == Some(NAME_RULE));
         let code = if all_names { Code::InvalidName } else { Code::InvalidRequest };
         let detail = match errors.as_slice() {
@@ -220,17 +218,17 @@ impl Problem {
     }
 
     /// A 400 about one field.
-    pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
+    pub fn field(pointer: &str, message: impl Into<String>) -> Self {
         Self::invalid(vec![FieldError { pointer: pointer.into(), message: message.into(), ..FieldError::default() }])
     }
 
     /// A 400 about the name of what the path names.
-    pub(crate) fn name(message: impl Into<String>) -> Self {
+    pub fn name(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidName, message)
     }
 
     /// A 400 where JSON stopped being JSON.
-    pub(crate) fn malformed(line: usize, column: usize, what: &str) -> Self {
+    pub fn malformed(line: usize, column: usize, what: &str) -> Self {
         let mut problem = Self::new(Code::MalformedJson, format!("line {line}, column {column}: {what}"));
         problem.0.line = Some(line);
         problem.0.column = Some(column);
@@ -238,26 +236,26 @@ impl Problem {
     }
 
     /// Something over a limit.
-    pub(crate) fn too_large(code: Code, what: &str, limit: usize, actual: Option<usize>) -> Self {
+    pub fn too_large(code: Code, what: &str, limit: usize, actual: Option<usize>) -> Self {
         let text = size::text(limit as u64);
         Self::new(code, format!("{what} at most {text}")).sized(limit as u64, actual.map(|n| n as u64))
     }
 
     /// With the faults it stands for.
-    pub(crate) fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
+    pub fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
         self.0.errors = errors;
         self
     }
 
     /// With limit and actual figure.
-    pub(crate) fn sized(mut self, limit: u64, actual: Option<u64>) -> Self {
+    pub fn sized(mut self, limit: u64, actual: Option<u64>) -> Self {
         self.0.limit = Some(limit);
         self.0.actual = actual;
         self
     }
 
     /// With a time to come back.
-    pub(crate) fn retry_after(mut self, after: Duration) -> Self {
+    pub fn retry_after(mut self, after: Duration) -> Self {
         // Whole seconds, so that body and header say the same.
         let seconds = after.as_millis().div_ceil(1_000).clamp(1, 86_400) as u64;
         self.0.retry_after = Some(format!("{seconds}s"));
@@ -270,7 +268,7 @@ impl Problem {
     }
 
     /// With the place in the stream where its first fault is.
-    pub(crate) fn shift_index(mut self, by: usize) -> Self {
+    pub fn shift_index(mut self, by: usize) -> Self {
         for error in &mut self.0.errors {
             error.index = Some(error.index.unwrap_or(0) + by);
         }
@@ -278,7 +276,7 @@ impl Problem {
     }
 
     /// Of one line of a stream, counted from 1, which is its `index`th job.
-    pub(crate) fn in_line(mut self, line: usize, index: usize) -> Self {
+    pub fn in_line(mut self, line: usize, index: usize) -> Self {
         if self.0.line.is_some() {
             self.0.line = Some(line);
         }
@@ -286,23 +284,41 @@ impl Problem {
         self.shift_index(index)
     }
 
+    /// When to come back, in milliseconds.
+    #[must_use]
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        self.0.retry_after.as_deref().and_then(|text| duration::parse(text).ok())
+    }
+
+    /// What happened and what to do.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Each thing that is wrong, where there are several.
+    #[must_use]
+    pub fn errors(&self) -> &[FieldError] {
+        &self.0.errors
+    }
+
     /// The HTTP status.
-    pub(crate) fn status(&self) -> u16 {
+    pub fn status(&self) -> u16 {
         self.0.status
     }
 
     /// What to match on.
-    pub(crate) fn code(&self) -> &'static str {
-        self.0.code
+    pub fn code(&self) -> &str {
+        &self.0.code
     }
 
     /// Why, in a word: the limit that was met, else the code.
-    pub(crate) fn reason(&self) -> &str {
-        self.0.reason.as_deref().unwrap_or(self.0.code)
+    pub fn reason(&self) -> &str {
+        self.0.reason.as_deref().unwrap_or(&self.0.code)
     }
 
     /// The body's bytes.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -315,24 +331,6 @@ fn place(error: &FieldError) -> String {
         (None, "") => String::new(),
         (None, pointer) => format!("{pointer}: "),
         (Some(index), pointer) => format!("[{index}]{pointer}: "),
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, self.bytes()).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        let seconds = self.0.retry_after.as_deref().and_then(|text| duration::parse(text).ok());
-        if let Some(ms) = seconds {
-            headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000).max(1)));
-        }
-        // The rest of the body was not read: the connection cannot be used again.
-        if matches!(self.0.status, 408 | 413 | 431) {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }
 
@@ -375,7 +373,7 @@ impl From<Rejection> for Problem {
             Rejection::RequestKeyReused => new(Code::IdempotencyKeyReused),
             Rejection::JobNotWaiting { id, state } => {
                 let mut problem = new(Code::JobNotWaiting);
-                problem.0.job_state = Some(state.word());
+                problem.0.job_state = Some(state.word().into());
                 problem.0.id = Some(id.to_string());
                 problem
             }
@@ -385,7 +383,7 @@ impl From<Rejection> for Problem {
             Rejection::Stale { reason, state } => {
                 let mut problem = new(Code::StaleReceipt);
                 problem.0.reason = Some(reason.word().to_owned());
-                problem.0.job_state = state.map(|state| state.word());
+                problem.0.job_state = state.map(|state| state.word().into());
                 problem
             }
             Rejection::ResultTooLargeNow { limit, actual } => new(Code::StorageFull).sized(limit, Some(actual)),
@@ -399,7 +397,7 @@ fn at(index: Option<usize>, pointer: &str, message: &str) -> FieldError {
 
 impl Problem {
     /// Without `index`: the request was one object, or what it names is not in an array.
-    pub(crate) fn single(mut self) -> Self {
+    pub fn single(mut self) -> Self {
         for error in &mut self.0.errors {
             error.index = None;
         }
@@ -455,15 +453,5 @@ mod tests {
         for code in Code::ALL {
             assert!(code.text().ends_with('.') && !code.title().ends_with('.'), "{code:?}");
         }
-    }
-
-    #[test]
-    fn refusals_that_pass_say_when_to_come_back() {
-        for code in Code::ALL.iter().filter(|code| matches!(code.status(), 429 | 503 | 507)) {
-            let response = Problem::new(*code, "x").into_response();
-            assert_eq!(response.headers()[RETRY_AFTER], "1", "{code:?}");
-        }
-        let late = Problem::new(Code::Overloaded, "x").retry_after(Duration::from_millis(1_001)).into_response();
-        assert_eq!(late.headers()[RETRY_AFTER], "2");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 
 /// Reads an instant with any offset, as milliseconds since the epoch; before it counts as at it.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let at: Timestamp = text.parse().map_err(|_| {
         format!("`{text}` is not a time: write RFC 3339 with an offset, as in \"2026-06-02T09:00:00Z\"")
     })?;
@@ -13,13 +13,13 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// UTC with milliseconds and `Z`.
-pub(crate) fn text(at: u64) -> String {
+pub fn text(at: u64) -> String {
     let ms = i64::try_from(at).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX))
 }
 
 /// The wall clock; used to refuse what is too far ahead, never to decide.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_millis() as u64)
 }
 

@@ -3,7 +3,7 @@
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// Reads `"64KiB"` as 65536 bytes.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a size: write a whole number and one unit of B, KiB, MiB, GiB, as in \"64KiB\"");
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// The largest unit that is exact.
-pub(crate) fn text(bytes: u64) -> String {
+pub fn text(bytes: u64) -> String {
     let exact = UNITS.iter().find(|(_, unit_bytes)| bytes != 0 && bytes.is_multiple_of(*unit_bytes));
     let (unit, unit_bytes) = exact.unwrap_or(&("B", 1));
     format!("{}{unit}", bytes / unit_bytes)

@@ -1,0 +1,118 @@
+//! What is wrong with a request, gathered over all of its entries.
+
+use serde_json::value::RawValue;
+
+use crate::duration;
+use crate::json::check_free;
+use crate::limits::ERRORS_MAX;
+use crate::name;
+use crate::problem::{Code, FieldError, NAME_RULE, Problem};
+
+/// What is wrong with a request that was well formed, gathered over all of its entries.
+#[derive(Debug, Default)]
+pub struct Faults {
+    errors: Vec<FieldError>,
+    index: Option<usize>,
+    too_large: Option<(usize, usize)>,
+    other: bool,
+}
+
+impl Faults {
+    /// What follows is about this entry.
+    pub fn entry(&mut self, index: Option<usize>) {
+        self.index = index;
+    }
+
+    /// Notes a fault.
+    pub fn at(&mut self, pointer: &str, message: impl Into<String>) {
+        self.add(FieldError { pointer: pointer.to_owned(), message: message.into(), ..FieldError::default() });
+    }
+
+    /// Notes a fault in a name.
+    pub fn name(&mut self, pointer: &str, message: String) {
+        let rule = Some(NAME_RULE.to_owned());
+        self.add(FieldError { pointer: pointer.to_owned(), rule, message, ..FieldError::default() });
+    }
+
+    /// Notes a fault found elsewhere.
+    pub fn add(&mut self, mut error: FieldError) {
+        self.other = true;
+        error.index = error.index.or(self.index);
+        self.push(error);
+    }
+
+    /// Notes something over its limit in bytes.
+    pub fn too_large(&mut self, pointer: &str, limit: usize, actual: usize) {
+        self.too_large.get_or_insert((limit, actual));
+        let message = format!("has {actual} bytes; at most {limit} are taken");
+        let index = self.index;
+        self.push(FieldError { index, pointer: pointer.to_owned(), message, ..FieldError::default() });
+    }
+
+    fn push(&mut self, error: FieldError) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
+    }
+
+    /// Checks a number against its range.
+    pub fn range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
+        if value.is_some_and(|value| value < low || value > high) {
+            self.at(pointer, format!("must be from {low} to {high}"));
+        }
+    }
+
+    /// Checks a duration against its range, in milliseconds.
+    pub fn time_range(&mut self, pointer: &str, value: Option<u64>, low: u64, high: u64) {
+        if value.is_some_and(|value| value < low || value > high) {
+            self.at(pointer, format!("must be from {} to {}", duration::text(low), duration::text(high)));
+        }
+    }
+
+    /// Checks a name.
+    pub fn check_name(&mut self, pointer: &str, name: &str) {
+        if let Err(message) = name::check_name(name) {
+            self.name(pointer, message);
+        }
+    }
+
+    /// Checks a key.
+    pub fn check_key(&mut self, pointer: &str, key: Option<&str>) {
+        if let Some(Err(message)) = key.map(name::check_key) {
+            self.at(pointer, message);
+        }
+    }
+
+    /// Checks free JSON and its size.
+    pub fn check_free(&mut self, pointer: &str, raw: Option<&RawValue>, limit: usize) {
+        let Some(raw) = raw else { return };
+        if raw.get().len() > limit {
+            self.too_large(pointer, limit, raw.get().len());
+        }
+        if let Err(error) = check_free(raw, pointer) {
+            self.add(error);
+        }
+    }
+
+    /// Enough is known to be wrong.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= ERRORS_MAX
+    }
+
+    /// The refusal, if anything was noted.
+    pub fn finish(self) -> Result<(), Problem> {
+        match self.too_large {
+            _ if self.errors.is_empty() => Ok(()),
+            Some((limit, actual)) if !self.other => {
+                let problem = Problem::too_large(Code::PayloadTooLarge, "this has", limit, Some(actual));
+                Err(problem.with_errors(self.errors))
+            }
+            _ => Err(Problem::invalid(self.errors)),
+        }
+    }
+
+    /// The faults alone.
+    pub fn into_errors(self) -> Vec<FieldError> {
+        self.errors
+    }
+}
