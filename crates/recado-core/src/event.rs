@@ -182,6 +182,9 @@ pub struct Lease {
     /// Its end fell into time that the server was down.
     #[n(9)]
     pub interrupted: bool,
+    /// Hash of receipt and outcome of the settle that ended it.
+    #[n(10)]
+    pub outcome: Option<u64>,
 }
 
 /// A whole job, written again so that what stands before can be freed.
@@ -196,7 +199,7 @@ pub struct JobCopy {
     /// Attempts that count.
     #[n(2)]
     pub attempts: u32,
-    /// Hand-outs.
+    /// Hand-outs since it was enqueued or last replayed.
     #[n(3)]
     pub deliveries: u32,
     /// Replays.
@@ -247,6 +250,9 @@ pub struct JobCopy {
     /// The deduplication key that its death released.
     #[n(19)]
     pub released_dedup: Option<DedupRecord>,
+    /// Hand-outs before it was last replayed.
+    #[n(20)]
+    pub earlier_deliveries: u32,
 }
 
 /// Why a job is dead.
@@ -591,6 +597,9 @@ pub enum Event {
         /// The replay that put it back, whose figures count this.
         #[n(7)]
         task: Option<u64>,
+        /// It came late.
+        #[n(8)]
+        error: Option<Span>,
     },
     /// Its idempotency key had completed.
     #[n(10)]
@@ -851,5 +860,19 @@ pub enum Event {
         key: Hash,
         #[n(1)]
         until: u64,
+    },
+    /// What ended a delivery was this settle. Also the copy of one that ended its job.
+    #[n(37)]
+    Settled {
+        #[n(0)]
+        seq: u64,
+        #[n(1)]
+        at: u64,
+        /// Hash of receipt and outcome.
+        #[n(2)]
+        outcome: u64,
+        /// It ended the job too.
+        #[n(3)]
+        is_end: bool,
     },
 }

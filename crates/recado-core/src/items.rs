@@ -12,6 +12,7 @@
 //! | task | queue | `TaskSet` | `TaskForgotten` |
 //! | audit entry | shard | `Audited` | 10,000 later entries |
 //! | note | queue | `Noted` | `Noted` with an empty text |
+//! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
 //! All items stand in one list by the position of the oldest record they need. To free the oldest part of
 //! the log, the head of the list is written again at the end of the log, whole, and moves to the tail.
@@ -36,9 +37,10 @@ pub enum ItemKind {
     Task,
     Audit,
     Note,
+    Settle,
 }
 
-const KINDS: [ItemKind; 10] = [
+const KINDS: [ItemKind; 11] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -49,6 +51,7 @@ const KINDS: [ItemKind; 10] = [
     ItemKind::Task,
     ItemKind::Audit,
     ItemKind::Note,
+    ItemKind::Settle,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -146,6 +149,7 @@ impl State {
             ItemKind::Task => self.tasks.get_mut(&whole(number, newest)).map(|task| &mut task.link),
             ItemKind::Audit => self.audit.get_mut(&whole(number, newest)).map(|entry| &mut entry.link),
             ItemKind::Note => Some(&mut self.notes[number].link),
+            ItemKind::Settle => Some(&mut self.settles.table[number].link),
         };
         match link {
             Some(link) => link,
@@ -201,6 +205,7 @@ impl State {
             ItemKind::Task => self.tasks[&whole(number, self.last_number)].link,
             ItemKind::Audit => self.audit[&whole(number, self.last_number)].link,
             ItemKind::Note => self.notes[number].link,
+            ItemKind::Settle => self.settles.table[number].link,
         }
     }
 
@@ -269,6 +274,7 @@ impl State {
             ItemKind::Task => self.tasks.contains_key(&whole(number, self.last_number)),
             ItemKind::Audit => self.audit.contains_key(&whole(number, self.last_number)),
             ItemKind::Note => self.notes.get(number).is_some(),
+            ItemKind::Settle => self.settles.table.get(number).is_some(),
         }
     }
 

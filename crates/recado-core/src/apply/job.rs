@@ -39,6 +39,7 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
         || copy.death.is_some()
         || copy.task.is_some()
         || copy.released_dedup.is_some()
+        || copy.earlier_deliveries > 0
         || copy.state.is_final();
     if has_more {
         let extra = job.extra();
@@ -53,6 +54,7 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
         extra.death.clone_from(&copy.death);
         extra.task = copy.task;
         extra.released_dedup = copy.released_dedup;
+        extra.earlier_deliveries = copy.earlier_deliveries;
     }
 }
 
@@ -250,6 +252,7 @@ pub(super) fn completed(
     slot: Slot,
     at: u64,
     result: Option<crate::reply::Place>,
+    error: Option<crate::reply::Place>,
     keep_until: Option<u64>,
 ) {
     take_up(state, slot);
@@ -258,6 +261,7 @@ pub(super) fn completed(
     finish(state, slot, JobState::Completed, at, keep_until, |job| {
         set_lease_state(job, LeaseState::Acked);
         job.extra().result = result;
+        error.into_iter().for_each(|place| job.add_error(place));
     });
 }
 
@@ -370,12 +374,14 @@ pub(super) fn replayed(
     job.state = JobState::Ready;
     job.set_due(due_at, None);
     job.attempts = 0;
+    let earlier_deliveries = job.all_deliveries();
     job.deliveries = 0;
     job.replays = job.replays.saturating_add(1);
     job.set(flag::IGNORE_KEY, ignore_key);
     set_lease_state(job, LeaseState::Replayed);
     let extra = job.extra();
     extra.death = None;
+    extra.earlier_deliveries = earlier_deliveries;
     extra.cancel_requested = false;
     extra.task = Some(task);
     if let Some(payload) = payload {

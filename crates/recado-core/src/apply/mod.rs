@@ -154,13 +154,14 @@ fn release_followers(state: &mut State, seq: u64) {
 
 fn apply_change(state: &mut State, position: u64, event: &Event) {
     match event {
-        Event::Completed { seq, queue, at, result, keep_until, key, key_until, task } => {
+        Event::Completed { seq, queue, at, result, keep_until, key, key_until, task, error } => {
             count_for_task(state, *task, true);
             if let Some(key) = key {
                 key_saved(state, position, *key, *queue, *key_until, *result);
             }
             if let Some(slot) = state.slot_of_seq(*seq) {
-                completed(state, slot, *at, result.map(|span| span.at(position)), *keep_until);
+                let [result, error] = [result, error].map(|span| span.map(|span| span.at(position)));
+                completed(state, slot, *at, result, error, *keep_until);
             }
             if let Some(slot) = key.and_then(|key| state.keys.find(key.0)) {
                 state.restand_key(slot, NONE, true);
@@ -278,6 +279,15 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             state.stand(slot);
         }),
+        Event::Settled { seq, at, outcome, is_end } => {
+            on(state, *seq, |state, slot| {
+                let lease = state.jobs[slot].extra.as_mut().and_then(|extra| extra.lease.as_mut());
+                lease.into_iter().for_each(|lease| lease.outcome = Some(*outcome));
+            });
+            if *is_end {
+                state.remember_settle(position, *seq, *at, *outcome);
+            }
+        }
         Event::Replayed { seq, at, task, payload, ignore_key, due_at } => {
             state.line_at = state.line_at.max(*due_at);
             on(state, *seq, |state, slot| {

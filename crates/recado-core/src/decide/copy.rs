@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Span, TaskRecord};
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
-use crate::state::{NONE, Slot, State, flag};
+use crate::state::{NONE, SettleEntry, Slot, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
 pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
@@ -42,6 +42,10 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             Event::TaskSet(Box::new(record))
         }
         ItemKind::Audit => Event::Audited(Box::new(state.audit[&whole(number, state.last_number)].record.clone())),
+        ItemKind::Settle => {
+            let SettleEntry { seq, at, outcome, .. } = state.settles.table[number];
+            Event::Settled { seq, at, outcome, is_end: true }
+        }
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }
@@ -72,7 +76,7 @@ impl State {
                 text(&record.actor) + record.action.len() + text(&record.queue) + record.detail.len()
             }
             ItemKind::Note => self.notes[plan.number].text.len(),
-            ItemKind::Saved | ItemKind::Dedup | ItemKind::Producer | ItemKind::Request => 0,
+            ItemKind::Saved | ItemKind::Dedup | ItemKind::Producer | ItemKind::Request | ItemKind::Settle => 0,
         };
         COPY_BYTES_MAX + texts + usize::try_from(places).unwrap_or(usize::MAX / 4)
     }
@@ -155,6 +159,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         state: job.state,
         attempts: u32::from(job.attempts),
         deliveries: u32::from(job.deliveries),
+        earlier_deliveries: job.earlier_deliveries(),
         replays: u32::from(job.replays),
         due_elapsed_at: extra.and_then(|extra| extra.due_elapsed_at),
         ignore_key: job.has(flag::IGNORE_KEY),

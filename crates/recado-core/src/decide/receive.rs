@@ -188,6 +188,7 @@ pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: S
             attempt: state.attempt_hash(receive),
             state: LeaseState::Held,
             interrupted: false,
+            outcome: None,
         }),
         key: state.key_of(job).map(|key| key.hash),
         holds_group: queue.settings.ordered && job.group != queue.no_group,

@@ -1,6 +1,7 @@
 //! What follows a failure: another try after a wait, or death.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 
 use crate::command::Failure;
@@ -69,6 +70,11 @@ pub(crate) fn entry(job: &Job, at: u64, failure: &Failure) -> ErrorEntry {
         worker: job.lease().and_then(|lease| lease.worker.clone()),
         retryable: failure.retryable,
     }
+}
+
+/// Says why a job is dead that still had attempts.
+pub(crate) fn delivered_out(job: &Job) -> String {
+    format!("handed out {} times, as often as maxDeliveries allows", job.deliveries)
 }
 
 /// Group of alike failures: type, kind, and the message without what looks like a number or an id.

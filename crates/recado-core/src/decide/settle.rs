@@ -1,13 +1,18 @@
 //! Settle: what a worker says of its delivery, in time or late (promise 4).
 
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::{evict, keep_until};
 use crate::command::{Failure, Moment, Outcome, Settle};
 use crate::draft::Draft;
 use crate::event::{Event, LeaseState};
-use crate::id::{JobId, Receipt};
+use crate::id::{Hash, JobId, Receipt};
 use crate::rejection::{Rejection, StaleReason};
 use crate::reply::{Reply, Settled, State as JobState};
-use crate::state::{Job, Slot, State};
+use crate::state::{Job, Slot, State, domain};
 
 pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut Draft) -> Result<Reply, Rejection> {
     let forged = Rejection::Stale { reason: StaleReason::Forged, state: None };
@@ -15,14 +20,18 @@ pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut
     if settle.job.is_some_and(|job| job != receipt.job) {
         return Err(forged);
     }
-    let Some(slot) = state.slot_of(receipt.job) else {
-        return Err(Rejection::Stale { reason: why_gone(state, &receipt), state: None });
-    };
-    let settled = |repeated, visible_at| {
-        let cancel_requested = state.jobs[slot].cancel_requested();
+    let outcome = hash_of(state, &receipt, &settle.outcome);
+    let settled = |repeated, visible_at, cancel_requested| {
         Ok(Reply::Settled(Settled { id: receipt.job, repeated, visible_at, cancel_requested }))
     };
-    match standing(state, slot, state.elapsed(moment.at), &receipt, &settle.outcome) {
+    let Some(slot) = state.slot_of(receipt.job) else {
+        if state.settle_of(receipt.job.seq()).is_some_and(|last| last.outcome == outcome) {
+            return settled(true, None, false);
+        }
+        return Err(Rejection::Stale { reason: why_gone(state, &receipt), state: None });
+    };
+    let settled = |repeated, visible_at| settled(repeated, visible_at, state.jobs[slot].cancel_requested());
+    match standing(state, slot, state.elapsed(moment.at), &receipt, &settle.outcome, outcome) {
         Standing::Repeated => settled(true, None),
         Standing::Overtaken(reason) => {
             let now = state.state_at(&state.jobs[slot], moment.at);
@@ -30,9 +39,31 @@ pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut
         }
         Standing::Counts => {
             let visible_at = settle_it(state, moment, slot, &settle.outcome, draft);
+            if visible_at.is_none() {
+                let is_end = draft.events.iter().any(|e| matches!(e, Event::Completed { .. } | Event::Ended { .. }));
+                draft.push(Event::Settled { seq: receipt.job.seq(), at: moment.at, outcome, is_end });
+            }
             settled(false, visible_at)
         }
     }
+}
+
+/// Stands for a receipt and all that was said under it: the same settle again has the same.
+fn hash_of(state: &State, receipt: &Receipt, outcome: &Outcome) -> u64 {
+    let number = |number: Option<u64>| number.map_or_else(Vec::new, |number| number.to_be_bytes().into());
+    let text = |text: &Option<Box<str>>| text.as_deref().map_or_else(Vec::new, |text| text.as_bytes().into());
+    let parts: Vec<Vec<u8>> = match outcome {
+        Outcome::Ack { result } => vec![b"ack".into(), result.clone().unwrap_or_default()],
+        Outcome::Fail(Failure { kind, message, retryable, retry_after_ms }) => {
+            let retry = vec![u8::from(*retryable)];
+            vec![b"fail".into(), kind.as_bytes().into(), message.as_bytes().into(), retry, number(*retry_after_ms)]
+        }
+        Outcome::Release { delay_ms, reason } => vec![b"release".into(), number(*delay_ms), text(reason)],
+        Outcome::Extend { .. } => vec![b"extend".into()],
+    };
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let Hash(hash) = state.secret.hash(domain::SETTLE, receipt.nonce, &parts);
+    hash as u64
 }
 
 fn why_gone(state: &State, receipt: &Receipt) -> StaleReason {
@@ -49,7 +80,7 @@ enum Standing {
     Overtaken(StaleReason),
 }
 
-fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outcome: &Outcome) -> Standing {
+fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outcome: &Outcome, hash: u64) -> Standing {
     let job = &state.jobs[slot];
     let Some(lease) = job.lease().filter(|lease| lease.nonce == receipt.nonce && lease.fence == receipt.fence) else {
         return Standing::Overtaken(StaleReason::ReceivedAgain);
@@ -59,10 +90,6 @@ fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outco
         JobState::Expired => Some(StaleReason::Expired),
         JobState::Dead => Some(StaleReason::Dead),
         _ => None,
-    };
-    let same = |is_same: bool| match (is_same, ended) {
-        (true, _) => Standing::Repeated,
-        (false, reason) => Standing::Overtaken(reason.unwrap_or(StaleReason::Settled)),
     };
     let is_extend = matches!(outcome, Outcome::Extend { .. });
     match lease.state {
@@ -82,9 +109,12 @@ fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outco
             Outcome::Ack { .. } | Outcome::Fail(_) => Standing::Overtaken(StaleReason::KeyTaken),
             Outcome::Release { .. } | Outcome::Extend { .. } => Standing::Overtaken(StaleReason::Dead),
         },
-        LeaseState::Acked => same(matches!(outcome, Outcome::Ack { .. })),
-        LeaseState::Failed => same(matches!(outcome, Outcome::Fail(_))),
-        LeaseState::Released => same(matches!(outcome, Outcome::Release { .. })),
+        LeaseState::Acked | LeaseState::Failed | LeaseState::Released if lease.outcome == Some(hash) => {
+            Standing::Repeated
+        }
+        LeaseState::Acked | LeaseState::Failed | LeaseState::Released => {
+            Standing::Overtaken(ended.unwrap_or(StaleReason::Settled))
+        }
         LeaseState::Replayed => Standing::Overtaken(StaleReason::Replayed),
         LeaseState::KeyTaken => Standing::Overtaken(StaleReason::KeyTaken),
         LeaseState::Replaced => Standing::Overtaken(StaleReason::Replaced),
@@ -129,6 +159,12 @@ fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Dr
         evict(queue, state, draft);
     }
     let result = result.map(|bytes| draft.put(bytes));
+    let is_late = job.lease().is_some_and(|lease| matches!(lease.state, LeaseState::Lapsed | LeaseState::Killed));
+    let error = is_late.then(|| {
+        let message = "the ack came after the delivery had timed out, and counts";
+        let late = Failure { kind: "late-ack".into(), message: message.into(), ..Failure::default() };
+        draft.put(&super::retry::entry(job, at, &late).to_bytes())
+    });
     draft.push(Event::Completed {
         seq: job.id.seq(),
         queue: job.queue,
@@ -138,6 +174,7 @@ fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Dr
         key: state.key_of(job).map(|key| key.hash),
         key_until: at.saturating_add(queue.settings.key_keep_ms),
         task: job.task(),
+        error,
     });
 }
 
@@ -163,17 +200,22 @@ fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Op
         super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Released, None, draft);
         return;
     }
-    let failure = Failure {
-        kind: if delay_ms.is_some() { "snoozed" } else { "released" }.into(),
-        message: reason.unwrap_or_default().into(),
+    let kind = if delay_ms.is_some() { "snoozed" } else { "released" };
+    let failure = |kind: &str, message: &str| Failure {
+        kind: kind.into(),
+        message: message.into(),
         retryable: true,
         retry_after_ms: None,
     };
+    let (has_reason, reason) = (reason.is_some(), reason.unwrap_or_default());
     if state.is_delivered_out(job) {
+        let message = format!("{}, last {kind}: {reason}", super::retry::delivered_out(job));
+        let failure = failure("max-deliveries", message.trim_end_matches(": "));
         state.fail(slot, at, &failure, LeaseState::Released, 0, draft);
         return;
     }
-    let error = (delay_ms.is_some() || reason.is_some()).then(|| super::retry::entry(job, at, &failure).to_bytes());
+    let failure = failure(kind, reason);
+    let error = (delay_ms.is_some() || has_reason).then(|| super::retry::entry(job, at, &failure).to_bytes());
     let error = error.map(|bytes| draft.put(&bytes));
     draft.push(Event::Released {
         seq: job.id.seq(),

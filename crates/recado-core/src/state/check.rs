@@ -331,6 +331,9 @@ impl State {
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Settle, &mut self.settles.table.iter().map(|(slot, _)| slot));
+        let by_time = self.settles.table.iter().map(|(_, settle)| (settle.at, settle.seq)).collect();
+        assert_eq!(self.settles.by_time, by_time, "settles by time");
         let linked = self.items_in_order();
         assert!(linked.is_sorted_by_key(|(.., base)| *base), "items are in the order of their bases");
         let count = linked.len();

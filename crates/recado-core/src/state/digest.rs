@@ -29,6 +29,12 @@ impl State {
             let note = &self.notes[slot];
             line(&mut out, format_args!("note {} {:016x} {:?}", note.queue, note.fingerprint, note.text));
         }
+        for (at, seq) in &self.settles.by_time {
+            line(
+                &mut out,
+                format_args!("settle {seq} at {at} {:?}", self.settle_of(*seq).map(|settle| settle.outcome)),
+            );
+        }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };
             line(&mut out, format_args!("task {record:?} patch {:?}", task.patch));
@@ -56,7 +62,7 @@ impl State {
         line(
             out,
             format_args!(
-                "job {} {} queue {} {}@{} priority {} due {} {:?} payload {:?} meta {:?} counts {} {} {} \
+                "job {} {} queue {} {}@{} priority {} due {} {:?} payload {:?} meta {:?} counts {} {} {} {} \
                  group {group:x} key {key:x} business {business:x} dedup {dedup:x} ignore {} skipped {} holds {holds}",
                 job.id.seq(),
                 job.id,
@@ -70,6 +76,7 @@ impl State {
                 job.meta(),
                 job.attempts,
                 job.deliveries,
+                job.earlier_deliveries(),
                 job.replays,
                 job.has(flag::IGNORE_KEY),
                 job.has(flag::SKIPPED),

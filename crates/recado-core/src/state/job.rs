@@ -46,6 +46,7 @@ pub(crate) struct Job {
     pub(crate) key: Slot,
     pub(crate) business: Slot,
     pub(crate) attempts: u16,
+    /// Since it was enqueued or last replayed.
     pub(crate) deliveries: u16,
     pub(crate) replays: u16,
     pub(crate) lane: u16,
@@ -76,6 +77,8 @@ pub(crate) struct Extra {
     pub(crate) released_dedup: Option<crate::event::DedupRecord>,
     /// Delayed: when it is due, where that is measured as elapsed time (backoff, snooze).
     pub(crate) due_elapsed_at: Option<u64>,
+    /// Hand-outs before it was last replayed.
+    pub(crate) earlier_deliveries: u32,
     /// The job it is blocked behind.
     pub(crate) behind: Option<u64>,
 }
@@ -196,6 +199,15 @@ impl Job {
     /// A cancel would change it.
     pub(crate) fn can_be_cancelled(&self) -> bool {
         self.state.is_waiting() || self.state == State::InFlight && !self.cancel_requested()
+    }
+
+    /// All hand-outs.
+    pub(crate) fn all_deliveries(&self) -> u32 {
+        self.earlier_deliveries().saturating_add(u32::from(self.deliveries))
+    }
+
+    pub(crate) fn earlier_deliveries(&self) -> u32 {
+        self.extra.as_ref().map_or(0, |extra| extra.earlier_deliveries)
     }
 
     pub(crate) fn carries_key(&self) -> bool {

@@ -19,6 +19,7 @@ pub(crate) mod domain {
     pub(crate) const ATTEMPT: u8 = 8;
     pub(crate) const LANE: u8 = 9;
     pub(crate) const WORKER: u8 = 10;
+    pub(crate) const SETTLE: u8 = 11;
 }
 
 /// An idempotency key: its jobs, who of them runs, and what the first success saved.

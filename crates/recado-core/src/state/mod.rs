@@ -6,6 +6,7 @@ mod job;
 mod keys;
 pub(crate) mod presence;
 mod queue;
+mod settles;
 pub(crate) mod slab;
 pub(crate) mod standing;
 mod table;
@@ -27,6 +28,7 @@ pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Sa
 pub use presence::Presence;
 pub use queue::LANES_MAX;
 pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, Note, Queue, Spot, Task};
+pub(crate) use settles::{SettleEntry, Settles};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};
 pub(crate) use weight::Weight;
@@ -45,6 +47,9 @@ pub const TASKS_KEPT_MAX: usize = 1_000;
 
 /// Operators' actions that are remembered.
 pub const AUDIT_MAX: u64 = 10_000;
+
+/// Settles that ended a job and are remembered when the job is gone.
+pub(crate) const SETTLES_KEPT_MAX: usize = 100_000;
 
 /// The state of one shard.
 #[derive(Debug)]
@@ -81,6 +86,7 @@ pub struct State {
     pub(crate) producers: Table<ProducerEntry>,
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) notes: Table<Note>,
+    pub(crate) settles: Settles,
     pub(crate) tasks: BTreeMap<u64, Task>,
     /// Tasks that are at work.
     pub(crate) running: BTreeSet<u64>,
@@ -140,6 +146,7 @@ impl State {
             producers: Table::default(),
             requests: Table::default(),
             notes: Table::default(),
+            settles: Settles::default(),
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
             audit: BTreeMap::new(),

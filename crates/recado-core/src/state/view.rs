@@ -29,7 +29,7 @@ impl State {
             state,
             priority: lane.priority,
             attempts: u32::from(job.attempts),
-            deliveries: u32::from(job.deliveries),
+            deliveries: job.all_deliveries(),
             max_attempts: self.max_attempts(job),
             replays: u32::from(job.replays),
             run_at: due_at,

@@ -10,8 +10,8 @@ use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, Note, ProducerEntry, Queue, RequestEntry, Saved, State,
-    TASKS_KEPT_MAX, Task,
+    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, Note, ProducerEntry, Queue, RequestEntry, Saved,
+    SettleEntry, State, TASKS_KEPT_MAX, Task,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -19,6 +19,9 @@ const ITEM_BYTES: u64 = 160;
 
 /// What an item costs in the log that is little more than a hash or two.
 const HASH_BYTES: u64 = 80;
+
+/// What a remembered settle costs in the log: four numbers.
+const SETTLE_BYTES: u64 = 40;
 
 /// Numbers of a last delivery in the log.
 const LEASE_BYTES: u64 = 80;
@@ -161,6 +164,7 @@ impl State {
                 let result = self.keys[number].saved.as_ref().and_then(|saved| saved.result);
                 Weight::log(HASH_BYTES + result.map_or(0, at)).of_size(size_of::<Saved>() + TIMER_BYTES)
             }
+            ItemKind::Settle => Weight::log(SETTLE_BYTES).of_size(size_of::<SettleEntry>() + INDEX_BYTES + TIMER_BYTES),
             ItemKind::Request => {
                 let weight = Weight::log(HASH_BYTES + at(self.requests[number].answer));
                 weight.of_size(size_of::<RequestEntry>() + INDEX_BYTES + TIMER_BYTES)

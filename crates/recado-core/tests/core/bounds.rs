@@ -19,7 +19,7 @@ fn log_and_live(play: &mut Play) -> (u64, u64) {
 #[test]
 fn live_bytes_are_what_the_log_needs() {
     let long = "x".repeat(1_000);
-    let rows: [(&str, Vec<String>); 12] = [
+    let rows: [(&str, Vec<String>); 13] = [
         ("plain", vec!["enqueue q {n}".into()]),
         ("with keys", vec!["enqueue q {n} group=g{n} key=k{n} dedup=d{n}:1h biz=b{n} attempts=3".into()]),
         ("payload", vec![format!("enqueue q {{n}} payload={long}")]),
@@ -31,6 +31,10 @@ fn live_bytes_are_what_the_log_needs() {
         ("dead", vec!["enqueue q {n}".into(), "receive q".into(), format!("fail {{n}} permanent kind={long}")]),
         ("request", vec!["enqueue q request=r{n}:body producer=p{n}:1 {n}".into()]),
         ("queue", vec!["queue q{n} owner=somebody-with-a-name".into(), format!("pause q{{n}} reason={long}")]),
+        (
+            "acked and gone",
+            vec!["queue q keep=0s".into(), "enqueue q {n}".into(), "receive q".into(), "ack {n}".into()],
+        ),
         ("task", vec![format!("replay q all patch={long} reason={long}"), format!("purge q reason={long}")]),
     ];
     for (name, lines) in rows {

@@ -86,7 +86,7 @@ fn death_releases_the_key_and_a_replay_that_finds_it_held_leaves_the_job_dead() 
         receive q                            -> b
         ack b                                -> ok
         replay q ids=a                       -> task 2 completed 1/1
-        job a                                -> ready errors=error replays=1
+        job a                                -> ready 0/1 errors=error replays=1
         enqueue q c dedup=k:unfinished       -> dup(a differs ready)
         "#,
     );
@@ -271,7 +271,7 @@ fn a_failed_holder_lets_the_next_one_try() {
         receive q                            -> b
         ack b done                           -> ok
         +1ms replay q ids=a                  -> task 1 completed 1/1 succeeded=1 failed=0
-        job a                                -> completed errors=error replays=1 result=done
+        job a                                -> completed 0/1 errors=error replays=1 result=done
         "#,
     );
 }
@@ -306,11 +306,11 @@ fn ignoring_the_key_runs_the_job_again() {
         receive q                            -> b
         ack b one                            -> ok
         +1ms replay q ids=a ignorekey        -> task 1 completed 1/1
-        job a                                -> ready errors=error replays=1
+        job a                                -> ready 0/1 errors=error replays=1
         receive q                            -> a
         +9s extend a                         -> ok until=19001ms
         ack a two                            -> ok
-        job a                                -> completed 1/1 errors=error replays=1 result=two
+        job a                                -> completed 1/2 errors=error replays=1 result=two
         enqueue q c key=k                    -> c
         job c                                -> completed result=two
         "#,
@@ -329,7 +329,7 @@ fn a_late_settle_of_a_job_that_ignores_the_key_counts() {
         ack b one                            -> ok
         +1ms replay q ids=a ignorekey        -> task 1 completed 1/1
         receive q                            -> a
-        +10s job a                           -> ready 1/1 errors=error,visibility-timeout replays=1
+        +10s job a                           -> ready 1/2 errors=error,visibility-timeout replays=1
         ack a two                            -> ok
         "#,
     );
@@ -382,7 +382,7 @@ fn a_late_ack_completes_the_others() {
         enqueue q a key=k ; b key=k delay=1m -> a b
         receive q                            -> a
         +10s ack a done                      -> ok
-        job a                                -> completed 1/1 errors=visibility-timeout result=done
+        job a                                -> completed 1/1 errors=visibility-timeout,late-ack result=done
         job b                                -> completed result=done
         "#,
     );

@@ -71,7 +71,7 @@ fn an_attempt_longer_than_its_timeout_fails() {
         t=30s extend a                       -> ok until=31s
         t=31s job a                          -> dead 2/2 errors=timeout,timeout
         ack a                                -> ok
-        job a                                -> completed 2/2 errors=timeout,timeout
+        job a                                -> completed 2/2 errors=timeout,timeout,late-ack
         "#,
     );
 }
@@ -122,7 +122,7 @@ fn lapses_use_attempts_and_the_last_one_kills() {
         release a                            -> ! stale dead (dead)
         extend a                             -> ! stale dead (dead)
         ack a "late"                         -> ok
-        job a                                -> completed 2/2 errors=visibility-timeout,visibility-timeout result=late
+        job a                                -> completed 2/2 errors=visibility-timeout,visibility-timeout,late-ack result=late
         ack a "late"                         -> ok repeated
         "#,
     );
@@ -158,7 +158,7 @@ fn deliveries_are_bounded_whatever_became_of_them() {
         release a                            -> ok
         receive q                            -> a
         release a reason=enough              -> ok
-        job a                                -> dead 1/3 errors=released
+        job a                                -> dead 1/3 errors=max-deliveries
         release a reason=enough              -> ok repeated
         ack a                                -> ! stale dead (dead)
         "#,
@@ -304,7 +304,7 @@ fn late_settles_count_until_they_are_overtaken() {
         receive q max=5                      -> a b c d e
         t=1s stats q                         -> ready=5
         ack a done                           -> ok
-        job a                                -> completed 1/1 errors=visibility-timeout result=done
+        job a                                -> completed 1/1 errors=visibility-timeout,late-ack result=done
         ack a done                           -> ok repeated
         fail b kind=boom                     -> ok
         job b                                -> delayed 1/1 until=6s errors=visibility-timeout,boom
@@ -332,11 +332,14 @@ fn every_settle_can_be_repeated_and_no_other_comes_after_it() {
         receive q max=3                      -> a f d
         ack a 1                              -> ok
         ack a 1                              -> ok repeated
+        ack a 2                              -> ! stale settled (completed)
+        ack a                                -> ! stale settled (completed)
         fail a                               -> ! stale settled (completed)
         release a                            -> ! stale settled (completed)
         extend a                             -> ! stale settled (completed)
         fail f                               -> ok
         fail f                               -> ok repeated
+        fail f kind=other                    -> ! stale settled (delayed)
         ack f                                -> ! stale settled (delayed)
         extend f                             -> ! stale settled (delayed)
         fail d permanent                     -> ok
@@ -369,15 +372,19 @@ fn a_finished_job_is_kept_for_its_time_and_number() {
         ack b                                -> ok
         t=1s ack c                           -> ok
         job a                                -> ! gone
-        ack a                                -> ! stale settled
+        ack a                                -> ok repeated
+        ack a other                          -> ! stale settled
+        fail a                               -> ! stale settled
         stats q                              -> completed=2
         t=10s stats q                        -> completed=1
         t=11s stats q                        -> empty
         queue q keep=0s                      -> 2
         enqueue q d                          -> d
         receive q                            -> d
-        ack d                                -> ok
+        ack d done                           -> ok
         job d                                -> ! gone
+        ack d done                           -> ok repeated
+        ack d                                -> ! stale settled
         "#,
     );
 }

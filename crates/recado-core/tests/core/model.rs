@@ -83,6 +83,8 @@ pub struct Job {
     pub behind: Option<usize>,
     pub attempts: u32,
     pub deliveries: u32,
+    /// Those before the last replay.
+    pub earlier: u32,
     pub replays: u32,
     pub errors: Vec<String>,
     pub lease: Option<Lease>,
@@ -493,6 +495,9 @@ impl Model {
         let until = self.now + self.policy(number).key_keep;
         let job = self.job(number);
         job.result = result;
+        if job.lease.as_ref().is_some_and(|lease| matches!(lease.state, Ended::Lapsed | Ended::Killed)) {
+            job.errors.push("late-ack".into());
+        }
         if let Some(key) = Self::key(&self.jobs[&number]) {
             self.saved.insert(key, Saved { until, result });
             self.overtake(number);
@@ -504,8 +509,7 @@ impl Model {
         if self.jobs[&number].cancel {
             self.finish(number, At::Cancelled, Some(Ended::Released));
         } else if self.is_delivered_out(number) {
-            let kind = if delay.is_some() { "snoozed" } else { "released" };
-            self.fail(number, kind, true, None, Ended::Released);
+            self.fail(number, "max-deliveries", true, None, Ended::Released);
         } else {
             self.take_up(number);
             let (now, elapsed) = (self.now, self.elapsed());
@@ -539,7 +543,14 @@ impl Model {
     }
 
     /// Whether a settle of this delivery still counts: `Ok(true)` does, `Ok(false)` repeats.
-    pub fn standing(&self, number: usize, delivery: usize, outcome: Ended) -> Result<bool, &'static str> {
+    /// `is_same`: it says what the settle said that ended this delivery.
+    pub fn standing(
+        &self,
+        number: usize,
+        delivery: usize,
+        outcome: Ended,
+        is_same: bool,
+    ) -> Result<bool, &'static str> {
         let job = &self.jobs[&number];
         let lease = job.lease.as_ref().filter(|lease| lease.delivery == delivery).ok_or("received-again")?;
         let ended = match job.at {
@@ -566,7 +577,7 @@ impl Model {
             Ended::KeyTaken => Err("key-taken"),
             Ended::Replaced => Err("replaced"),
             Ended::Cancelled => Err(ended.unwrap_or("cancelled")),
-            Ended::Acked | Ended::Failed | Ended::Released if lease.state == outcome => Ok(false),
+            Ended::Acked | Ended::Failed | Ended::Released if is_same => Ok(false),
             Ended::Acked | Ended::Failed | Ended::Released => Err(ended.unwrap_or("settled")),
         }
     }
@@ -578,6 +589,7 @@ impl Model {
         self.let_group_go(number);
         let job = self.job(number);
         (job.at, job.place, job.at_once, job.due_elapsed) = (At::Waiting, place, true, None);
+        job.earlier += job.deliveries;
         (job.attempts, job.deliveries, job.cancel, job.ignore_key) = (0, 0, false, ignore_key);
         job.replays += 1;
         let (queue, payload) = (job.queue, job.payload);

@@ -181,10 +181,10 @@ fn dead_jobs_are_replayed_by_id_or_filter() {
     with_three_dead(
         r#"
         replay q ids=c                       -> task 1 completed 1/1
-        job c                                -> ready errors=net replays=1
+        job c                                -> ready 0/1 errors=net replays=1
         receive q                            -> c
         ack c ok                             -> ok
-        job c                                -> completed 1/1 errors=net replays=1 result=ok
+        job c                                -> completed 1/2 errors=net replays=1 result=ok
         task 1                               -> task 1 completed 1/1 succeeded=1 failed=0
         replay q type=image                  -> task 2 completed 1/1
         replay q kind=disk                   -> task 3 completed 0/0
@@ -224,7 +224,7 @@ fn a_job_is_replayed_so_often_and_no_more_unless_forced() {
         +1s fail a kind=net                  -> ok
         +1s replay q ids=a,b                 -> task 3 completed 1/2 max-replays=1
         +1s replay q ids=a force             -> task 4 completed 1/1
-        job a                                -> ready errors=net,net,net replays=3
+        job a                                -> ready 0/3 errors=net,net,net replays=3
         "#,
     );
 }
@@ -234,10 +234,10 @@ fn a_replay_can_carry_a_new_payload() {
     with_three_dead(
         r#"
         replay q ids=a,b patch=new           -> task 1 completed 2/2
-        job a                                -> ready errors=net replays=1 payload=new
+        job a                                -> ready 0/1 errors=net replays=1 payload=new
         receive q max=2                      -> a b
         fail a kind=net                      -> ok
-        job a                                -> dead 1/1 errors=net,net replays=1 payload=new
+        job a                                -> dead 1/2 errors=net,net replays=1 payload=new
         "#,
     );
 }

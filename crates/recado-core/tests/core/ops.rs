@@ -46,7 +46,7 @@ pub struct Spec {
 }
 
 /// What a worker says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Say {
     Ack(Option<u8>),
     Fail { retryable: bool, after: Option<u64> },

@@ -77,6 +77,8 @@ pub struct Pair {
     pub numbers: BTreeMap<JobId, usize>,
     /// Deliveries by the model's number: job, receipt, nonce.
     deliveries: Vec<(usize, String, u64)>,
+    /// What the settle said that ended a delivery, and whether the job ended with it.
+    said: BTreeMap<usize, (Say, bool)>,
 }
 
 impl Pair {
@@ -85,7 +87,7 @@ impl Pair {
         world.task_chunk = usize::MAX;
         world.run(&Command::SetDefaults(options(&policy(0)))).unwrap();
         let model = Model { now: world.now, ..Model::default() };
-        Self { world, model, ids: Vec::new(), numbers: BTreeMap::new(), deliveries: Vec::new() }
+        Self { world, model, ids: Vec::new(), numbers: BTreeMap::new(), deliveries: Vec::new(), said: BTreeMap::new() }
     }
 
     fn tick(&mut self) {
@@ -160,7 +162,8 @@ impl Pair {
             };
             let Some(job) = self.model.jobs.get(&number) else { panic!("job {number} is still {}", view.state) };
             let core = (view.state.word(), view.attempts, view.deliveries, view.replays, view.priority);
-            let model = (self.model.state(number), job.attempts, job.deliveries, job.replays, job.priority);
+            let model =
+                (self.model.state(number), job.attempts, job.earlier + job.deliveries, job.replays, job.priority);
             assert_eq!(core, model, "job {number}: core, model");
             let due = job.due_elapsed.map_or(job.place, |due| due.saturating_add_signed(self.model.skew));
             if view.state == JobState::Delayed {
@@ -398,6 +401,7 @@ impl Pair {
                 behind,
                 attempts: 0,
                 deliveries: 0,
+                earlier: 0,
                 replays: 0,
                 errors: Vec::new(),
                 lease: None,
@@ -466,11 +470,16 @@ impl Pair {
         let job = Some(self.ids[number]);
         let reply = self.world.run(&Command::Settle(Settle { job, receipt: receipt.into(), outcome }));
         if !self.model.jobs.contains_key(&number) {
-            let word = refusal(&reply.expect_err("the job is gone"));
-            assert!(word == "settled" || word == "purged", "{word}");
+            let was_ended_so = self.said.get(&delivery) == Some(&(say, true));
+            match reply {
+                Ok(Reply::Settled(settled)) => assert!(was_ended_so && settled.repeated, "{settled:?}"),
+                Ok(reply) => panic!("not an answer to a settle: {reply:?}"),
+                Err(rejection) => assert!(!was_ended_so && ["settled", "purged"].contains(&refusal(&rejection))),
+            }
             return;
         }
-        let standing = self.model.standing(number, delivery, as_ended);
+        let is_same = self.said.get(&delivery).is_some_and(|(said, _)| *said == say);
+        let standing = self.model.standing(number, delivery, as_ended, is_same);
         match (reply, standing) {
             (Ok(Reply::Settled(settled)), Ok(counts)) => {
                 let is_cancelled = self.model.jobs[&number].cancel;
@@ -482,6 +491,11 @@ impl Pair {
                 if counts {
                     let visible_at = self.expect_settle(number, say);
                     assert_eq!(settled.visible_at, visible_at, "visible");
+                    if visible_at.is_none() {
+                        let job = self.model.jobs.get(&number);
+                        let is_end = job.is_none_or(|job| matches!(job.at, At::Completed | At::Cancelled));
+                        self.said.insert(delivery, (say, is_end));
+                    }
                 }
             }
             (Err(rejection), Err(reason)) => assert_eq!(refusal(&rejection), reason),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::api::{failure, id};
+use crate::support::api::{failure, id, kinds};
 use crate::support::stage::Stage;
 use crate::support::until;
 
@@ -150,6 +150,7 @@ fn settles_late(stage: &Stage, queue: &str, delivery: &Value, end: &End) {
         End::Counts(state) => {
             stage.settled(delivery, &ack);
             assert_eq!(stage.state(&job), *state, "{queue}");
+            assert_eq!(kinds(&stage.job(&job)), ["visibility-timeout", "late-ack"], "{queue}");
             let stats = stage.stats(queue);
             assert_eq!((&stats["dead"], &stats["depth"]), (&json!(0), &json!(0)), "{queue}");
             let again = stage.settle(delivery, &ack);
@@ -224,6 +225,26 @@ fn promise_4_fenced_the_same_settle_again_is_repeated_another_is_not() {
                 }
             }
             assert_eq!(stage.state(&id(delivery)), states[n]);
+        }
+        stage.crash();
+    }
+}
+
+/// What is said again is known again although the job is gone, also after a kill.
+#[test]
+fn promise_4_fenced_when_the_job_is_gone() {
+    let mut stage = Stage::new();
+    stage.configure("q", &json!({ "keepCompleted": { "for": "1h", "max": 0 } }));
+    let [ack, other] = [1, 2].map(|result| json!({ "outcome": "ack", "result": result }));
+    stage.enqueue("q", &json!({ "type": "t" }));
+    let delivery = stage.take("q");
+    stage.settled(&delivery, &ack);
+    for _ in 0..2 {
+        stage.get(&format!("/v1/jobs/{}", id(&delivery))).problem(410, "gone");
+        let again = stage.settle(&delivery, &ack);
+        assert_eq!((&again["ok"], &again["repeated"]), (&json!(true), &json!(true)), "{again}");
+        for outcome in [&other, &failure(true), &json!({ "outcome": "extend" })] {
+            assert_eq!(stage.settle(&delivery, outcome)["problem"]["reason"], "settled");
         }
         stage.crash();
     }

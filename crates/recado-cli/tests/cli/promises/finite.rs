@@ -4,13 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::api::{id, list};
+use crate::support::api::{id, kinds, list};
 use crate::support::stage::Stage;
 use crate::support::until;
-
-fn kinds(job: &Value) -> Vec<&str> {
-    list(job, "errors").iter().map(|error| error["kind"].as_str().unwrap()).collect()
-}
 
 fn fixed(base: &str) -> Value {
     json!({ "kind": "fixed", "base": base, "jitter": "none" })
@@ -98,10 +94,19 @@ fn promise_5_finite_max_deliveries_bounds_everything() {
     stage.configure("q", &json!({ "maxDeliveries": 3 }));
     let job = stage.enqueue("q", &json!({ "type": "t" }));
     for _ in 0..3 {
-        stage.settled(&stage.take("q"), &json!({ "outcome": "release" }));
+        stage.settled(&stage.take("q"), &json!({ "outcome": "release", "reason": "not mine" }));
     }
     let dead = stage.job(&job);
     assert_eq!((&dead["state"], &dead["deliveries"]), (&json!("dead"), &json!(3)), "{dead}");
+    let last = list(&dead, "errors").last().unwrap();
+    let message = "handed out 3 times, as often as maxDeliveries allows, last released: not mine";
+    assert_eq!((&last["kind"], &last["message"]), (&json!("max-deliveries"), &json!(message)));
+    // A replay begins anew; every hand-out stays counted.
+    stage.post("/v1/queues/q/dead/replay", &json!({ "ids": [job] })).expect(202);
+    let delivery = stage.take("q");
+    assert_eq!((&delivery["attempts"], &delivery["deliveries"]), (&json!(1), &json!(4)));
+    stage.settled(&delivery, &json!({ "outcome": "release" }));
+    assert_eq!(stage.state(&job), "ready");
 }
 
 /// The server's down time is not the worker's fault, however often it is down.

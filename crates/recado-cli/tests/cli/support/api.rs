@@ -219,6 +219,12 @@ pub(crate) fn ids(value: &Value) -> Vec<String> {
     list(value, "jobs").iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
 }
 
+/// The kinds of a job's errors.
+#[track_caller]
+pub(crate) fn kinds(job: &Value) -> Vec<&str> {
+    list(job, "errors").iter().map(|error| error["kind"].as_str().unwrap()).collect()
+}
+
 /// The settle of a delivery with this outcome.
 pub(crate) fn settle_of(delivery: &Value, outcome: &Value) -> Value {
     let mut entry = outcome.clone();
