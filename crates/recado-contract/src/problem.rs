@@ -326,6 +326,9 @@ impl Problem {
 /// Used where nothing better was measured, in milliseconds.
 const RETRY_MS_DEFAULT: u64 = 1_000;
 
+/// Used where somebody has to do something first.
+const ACTED_UPON: Duration = Duration::from_secs(60);
+
 fn place(error: &FieldError) -> String {
     match (error.index, error.pointer.as_str()) {
         (None, "") => String::new(),
@@ -346,7 +349,9 @@ impl From<Rejection> for Problem {
             Rejection::QueueFull { reason, limit, actual, .. } => {
                 let mut problem = new(Code::QueueFull).sized(limit, Some(actual));
                 problem.0.reason = Some(reason.to_owned());
-                problem
+                // What has to be acted upon does not drain by itself.
+                let acts = ["dead-letter-max", "idempotency-max", "lanes", "producers"].contains(&reason);
+                if acts { problem.retry_after(ACTED_UPON) } else { problem }
             }
             Rejection::TooManyQueues { limit } => {
                 let mut problem = new(Code::QueueFull).sized(limit, None);

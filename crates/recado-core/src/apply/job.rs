@@ -63,10 +63,10 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
 /// jobs did to its lease may be missing. It keeps its place: freeing space must not change whose turn it is.
 pub(super) fn is_as_copied(state: &State, slot: Slot, copy: &JobCopy) -> bool {
     let job = &state.jobs[slot];
-    let lane = state.queue(job.queue).lane(job.lane);
+    let priority = state.lane_name(job).priority;
     let ends = |lease: Option<&Lease>| lease.map(|l| (l.nonce, l.ends_elapsed_at, l.timeout_elapsed_at));
     job.state == copy.state
-        && (job.due_at, lane.priority) == (copy.record.due_at, copy.record.priority)
+        && (job.due_at, priority) == (copy.record.due_at, copy.record.priority)
         && ends(job.lease()) == ends(copy.lease.as_ref())
         && (job.ended_at(), job.keep_until(), job.death()) == (copy.ended_at, copy.keep_until, copy.death.as_ref())
         && job.cancel_requested() == copy.cancel_requested
@@ -104,6 +104,9 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
     job.set(flag::IGNORE_KEY, copy.ignore_key);
     job.set(flag::SKIPPED, copy.skipped);
     set_copied_extra(job, position, copy);
+    if copy.state.is_final() {
+        state.leave_lane(slot);
+    }
     if let Some(seq) = copy.record.behind.filter(|_| copy.state == JobState::Blocked) {
         let followers = state.followers.entry(seq).or_default();
         if !followers.contains(&copy.record.id.seq()) {
@@ -279,6 +282,7 @@ pub(super) fn finish(
     state.release_group(slot);
     state.release_dedup(slot);
     state.ended.push(state.jobs[slot].id);
+    state.leave_lane(slot);
     let job = &mut state.jobs[slot];
     change(job);
     job.state = how;

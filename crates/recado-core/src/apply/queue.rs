@@ -98,7 +98,7 @@ pub(super) fn resolve_settings(state: &mut State, number: u32) {
 
 pub(super) fn queue_deleted(state: &mut State, number: u32) {
     let Some(queue) = state.queues.get(&number) else { return };
-    let jobs = queue.lanes().count();
+    let jobs = queue.jobs();
     // As many as there are, and not a look at those of other queues behind them.
     let [producers_left, dedups_left, keys_left, notes_left] =
         [queue.producers, queue.dedups, queue.keys, queue.notes].map(|count| count as usize);

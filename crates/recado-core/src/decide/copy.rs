@@ -119,12 +119,12 @@ fn job_texts(state: &State, slot: Slot) -> usize {
     let worker = job.lease().and_then(|lease| lease.worker.as_deref()).map_or(0, str::len);
     let death = job.death().map_or(0, |death| death.error_kind.len());
     let overrides = job.overrides().and_then(|own| own.backoff.as_ref()).map_or(0, Backoff::bytes_max);
-    state.queue(job.queue).lane(job.lane).kind.len() + worker + death + overrides
+    state.lane_name(job).kind.len() + worker + death + overrides
 }
 
 fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     let job = &state.jobs[plan.number];
-    let lane = state.queue(job.queue).lane(job.lane);
+    let lane = state.lane_name(job);
     // The order of the places that a plan for a job asks for.
     let mut bytes = plan.bytes.iter();
     let mut next = |draft: &mut Draft| bytes.next().map_or_else(Span::default, |bytes| draft.put(bytes));

@@ -109,7 +109,7 @@ impl<'a> Wanted<'a> {
         let at = if now == JobState::Dead { job.ended_at() } else { job.id.enqueued_at() };
         job.queue == queue.record.number
             && self.state(now)
-            && self.kind(&queue.lane(job.lane).kind)
+            && self.kind(&state.lane_name(job).kind)
             && self.group.is_none_or(|group| job.group == group)
             && self.business.is_none_or(|business| job.business == business)
             && self.key.is_none_or(|key| job.key == key)

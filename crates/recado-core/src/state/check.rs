@@ -10,7 +10,7 @@ use crate::items::ItemKind;
 use crate::reply::State as JobState;
 use crate::state::queue::GroupHold;
 use crate::state::slab::{NONE, Slot};
-use crate::state::{Group, Job, Queue, Spot, State, Timer, flag};
+use crate::state::{Group, Job, NO_LANE, Queue, Spot, State, Timer, flag};
 
 impl State {
     /// Panics when one structure says something else than another.
@@ -132,6 +132,7 @@ impl State {
             }
         };
         assert_eq!(line.get(&spot), Some(&slot), "{id} is {} and stands there", job.state);
+        assert_eq!(job.lane == NO_LANE, job.state.is_final(), "{id} is in a lane until it has ended");
         let held = job.state == JobState::Ready && self.is_held_by_key(slot);
         assert_eq!(job.has(flag::KEY_HELD), held, "{id} is held by its key");
         assert_eq!(self.slot_of_seq(seq), Some(slot), "{id} is found");

@@ -48,7 +48,7 @@ impl State {
     fn digest_job(&self, slot: Slot, out: &mut String) {
         let job = &self.jobs[slot];
         let queue = self.queue(job.queue);
-        let lane = queue.lane(job.lane);
+        let lane = self.lane_name(job);
         let state = match job.state {
             JobState::Ready | JobState::Delayed => "waiting",
             other => other.word(),

@@ -8,6 +8,7 @@ use crate::id::JobId;
 use crate::items::Link;
 use crate::options::Overrides;
 use crate::reply::{Place, State};
+use crate::state::queue::LaneName;
 use crate::state::slab::{Keyed, NONE, Slot, spread};
 
 /// Errors kept from the beginning and from the end of a job's history.
@@ -69,6 +70,8 @@ pub(crate) struct Extra {
     pub(crate) payload: Option<Place>,
     pub(crate) cancel_requested: bool,
     pub(crate) ended_at: u64,
+    /// Finished: what its lane was called.
+    pub(crate) lane: Option<Box<LaneName>>,
     /// Finished: when it is forgotten.
     pub(crate) keep_until: u64,
     pub(crate) death: Option<Death>,

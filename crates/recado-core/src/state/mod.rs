@@ -27,7 +27,7 @@ pub(crate) use job::{Extra, Job, KeyRole, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, domain};
 pub use presence::Presence;
 pub use queue::LANES_MAX;
-pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, Note, Queue, Spot, Task};
+pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, Note, Queue, Spot, Task};
 pub(crate) use settles::{SettleEntry, Settles};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};

@@ -50,6 +50,17 @@ impl Spot {
     }
 }
 
+/// What the jobs of a lane have in common; a finished job keeps it when it leaves its lane.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneName {
+    pub(crate) kind: Arc<str>,
+    pub(crate) schema_version: u32,
+    pub(crate) priority: u8,
+}
+
+/// The lane of a finished job.
+pub(crate) const NO_LANE: u16 = u16::MAX;
+
 /// Ready jobs of one priority, type and schema version.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -57,7 +68,7 @@ pub(crate) struct Lane {
     pub(crate) schema_version: u32,
     pub(crate) priority: u8,
     pub(crate) hash: u128,
-    /// Jobs in any state that name this lane; at 0 the lane goes.
+    /// Unfinished and dead jobs that name this lane; at 0 the lane goes.
     pub(crate) jobs: u32,
     pub(crate) ready: BTreeMap<Spot, Slot>,
     /// Groups that may give a job now: rank (turn, or the head's place) and group.

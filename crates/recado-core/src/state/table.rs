@@ -7,7 +7,7 @@ use crate::id::{Hash, Secret};
 use crate::items::{ItemKind, Link};
 use crate::reply::State as JobState;
 use crate::state::slab::{NONE, Slot};
-use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, State, Timer, domain, flag};
+use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, Lane, LaneName, NO_LANE, State, Timer, domain, flag};
 
 fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u128 {
     let number = u64::from(schema_version) << 8 | u64::from(priority);
@@ -91,8 +91,30 @@ impl State {
             }
         }
         let job = self.jobs.remove(slot);
-        self.queue_mut(job.queue).leave_lane(job.lane);
+        if job.lane != NO_LANE {
+            self.queue_mut(job.queue).leave_lane(job.lane);
+        }
         self.leave_group(job.group);
+    }
+
+    /// Type, schema version and priority of a job.
+    pub(crate) fn lane_name(&self, job: &Job) -> LaneName {
+        match job.extra.as_ref().and_then(|extra| extra.lane.as_deref()) {
+            Some(name) => name.clone(),
+            None => {
+                let Lane { kind, schema_version, priority, .. } = self.queue(job.queue).lane(job.lane);
+                LaneName { kind: kind.clone(), schema_version: *schema_version, priority: *priority }
+            }
+        }
+    }
+
+    /// A job that has ended makes room in its lane; it stands nowhere yet.
+    pub(crate) fn leave_lane(&mut self, slot: Slot) {
+        let name = self.lane_name(&self.jobs[slot]);
+        let job = &mut self.jobs[slot];
+        job.extra().lane = Some(Box::new(name));
+        let (queue, lane) = (job.queue, core::mem::replace(&mut job.lane, NO_LANE));
+        self.queue_mut(queue).leave_lane(lane);
     }
 
     fn leave_group(&mut self, slot: Slot) {

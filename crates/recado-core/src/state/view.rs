@@ -15,7 +15,7 @@ impl State {
     pub(crate) fn view(&self, slot: Slot, presence: Option<&Presence>, now: u64) -> JobView {
         let job = &self.jobs[slot];
         let queue = self.queue(job.queue);
-        let lane = queue.lane(job.lane);
+        let lane = self.lane_name(job);
         let state = self.state_at(job, now);
         let due_at = if state == JobState::Delayed { self.due_at(job) } else { job.due_at };
         let extra = job.extra.as_deref();
@@ -24,7 +24,7 @@ impl State {
         JobView {
             id: job.id,
             queue: queue.name.clone(),
-            kind: lane.kind.clone(),
+            kind: lane.kind,
             schema_version: lane.schema_version,
             state,
             priority: lane.priority,

@@ -10,8 +10,8 @@ use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, Note, ProducerEntry, Queue, RequestEntry, Saved,
-    SettleEntry, State, TASKS_KEPT_MAX, Task,
+    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, LaneName, Note, ProducerEntry, Queue, RequestEntry,
+    Saved, SettleEntry, State, TASKS_KEPT_MAX, Task,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -125,6 +125,9 @@ fn extra(extra: &Extra) -> Weight {
         let list = delays(own.backoff.as_ref().map(|backoff| &backoff.curve));
         log_bytes += OPTIONS_BYTES + list;
         memory_bytes += size_of_val(&**own) + list as usize;
+    }
+    if extra.lane.is_some() {
+        memory_bytes += size_of::<LaneName>();
     }
     if let Some(death) = &extra.death {
         log_bytes += NUMBER_BYTES + death.error_kind.len() as u64;

@@ -366,10 +366,13 @@ fn lanes_have_a_limit() {
         enqueue q y type=t5                  -> y
         receive q max=1 types=t0             -> j0
         enqueue q x type=t1024               -> ! full lanes 1025/1024
-        queue q keep=0s                      -> 2
         ack j0                               -> ok
         enqueue q x type=t1024               -> x
         enqueue q z type=t0                  -> ! full lanes 1025/1024
+        receive q max=1 types=t1             -> j1
+        fail j1 permanent                    -> ok
+        enqueue q z type=t0                  -> ! full lanes 1025/1024
+        job j0                               -> completed 1/1
     "#;
     check_between(&script, &[Between::Nothing]);
 }

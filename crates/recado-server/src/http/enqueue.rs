@@ -154,7 +154,7 @@ pub(super) fn refused(app: &App, queue: &str, error: recado_shard::Error) -> Pro
     let problem = Problem::from(error);
     app.rejected.count(queue, &problem);
     match app.shard.retry_after(queue) {
-        Some(after) if problem.code() == Code::QueueFull.word() => problem.retry_after(after),
+        Some(after) if problem.reason() == "max-depth" => problem.retry_after(after),
         _ => problem,
     }
 }
