@@ -15,6 +15,10 @@ use crate::event::Event;
 /// The highest level this version reads; it writes the lowest that its events need.
 pub const LEVEL: u16 = 1;
 
+/// Stands in the place of bytes that could no longer be read when their item was written again. Neither JSON
+/// nor CBOR starts with it, and it is no longer than what it stands for.
+pub const LOST: &[u8] = &[0xff];
+
 const HEAD_BYTES: usize = 10;
 
 /// What stands before the events of a batch.

@@ -34,7 +34,7 @@ mod run;
 mod state;
 
 pub use apply::apply;
-pub use codec::{BatchHead, DecodeError, LEVEL, decode_batch, encode_batch};
+pub use codec::{BatchHead, DecodeError, LEVEL, LOST, decode_batch, encode_batch};
 pub use command::*;
 pub use decide::{CANCELLED_MAX, SavedAnswer, TaskStep, decide, decode_saved};
 pub use draft::Draft;

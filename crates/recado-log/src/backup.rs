@@ -2,10 +2,11 @@
 //!
 //! Positions point into the log, so the copy keeps every record at its position: segments are copied
 //! as they are, up to the end of what was committed when the backup began, and zeros follow. Then the
-//! copy is checked like any log; a backup that was not proven readable is not reported as one.
+//! copy is checked like any log; a backup that was not proven to open is not reported as one. Payloads that
+//! are damaged here are damaged there, and reported: they must not keep everything else from being saved.
 
 use crate::Position;
-use crate::check::{Verdict, check};
+use crate::check::{Damage, Verdict, check};
 use crate::disk::{Disk, read_exact_at, write_all_at, zero_at};
 use crate::error::Error;
 use crate::format::{Header, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -23,6 +24,8 @@ pub struct Backup {
     pub batches: u64,
     /// Bytes copied.
     pub bytes: u64,
+    /// Payloads that are damaged in the log, and so in the copy: it opens, they cannot be read. At most 100.
+    pub damaged_tails: Vec<Damage>,
 }
 
 /// Copies from segment `first`, which is pinned, to the committed end of `progress`.
@@ -49,14 +52,12 @@ pub(crate) fn copy(shared: &Shared, first: u64, progress: Progress, to: &dyn Dis
     if let Verdict::Corrupt(bad) | Verdict::TornTail(bad) = &report.verdict {
         return Err(bad.error());
     }
-    if let Some(bad) = report.damaged_tails.first() {
-        return Err(bad.error());
-    }
     Ok(Backup {
         first: Position(geometry.start(first)),
         last: Position(progress.committed),
         batches: report.batches,
         bytes,
+        damaged_tails: report.damaged_tails,
     })
 }
 

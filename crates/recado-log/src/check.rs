@@ -46,6 +46,8 @@ pub struct Report {
 pub enum Verdict {
     /// It does, with nothing lost.
     Whole,
+    /// It does; payloads that were durable are damaged and cannot be read.
+    DamagedTails,
     /// It does, and cuts what was never committed.
     TornTail(Damage),
     /// It does not: something that was durable is damaged or gone.
@@ -97,20 +99,7 @@ pub fn check(disk: &dyn Disk) -> Result<Report, Error> {
     let (segments, broken) = Segments::find_with_faults(disk, SEGMENT_BYTES_UNKNOWN)?;
     let geometry = segments.geometry;
     let plan = Plan::make(disk, &segments)?;
-    let mut walk = Walk::new(disk, &segments, true);
-    let mut damaged_tails = Vec::new();
-    while walk.at < plan.tip {
-        match walk.step()? {
-            Ok(_) => {}
-            Err(End::Tail) => {
-                if damaged_tails.len() < DAMAGED_TAILS_MAX {
-                    damaged_tails.push(Damage::new(disk, geometry, walk.at, End::Tail.what()));
-                }
-                walk.skip_tails_until(walk.at + 1);
-            }
-            Err(_) => break,
-        }
-    }
+    let (walk, damaged_tails) = read_whole(disk, &segments, plan.tip)?;
     Ok(Report {
         segments: segments.numbers.len() as u64,
         first: Position(geometry.start(segments.first())),
@@ -119,9 +108,31 @@ pub fn check(disk: &dyn Disk) -> Result<Report, Error> {
         batches: plan.batches,
         head_bytes: walk.head_bytes,
         tail_bytes: walk.tail_bytes,
-        verdict: verdict(disk, geometry, &plan, broken.as_ref()),
+        verdict: match verdict(disk, geometry, &plan, broken.as_ref()) {
+            Verdict::Whole if !damaged_tails.is_empty() => Verdict::DamagedTails,
+            verdict => verdict,
+        },
         damaged_tails,
     })
+}
+
+/// Walks to `tip`, payloads included, past damaged ones.
+fn read_whole<'a>(disk: &'a dyn Disk, segments: &'a Segments, tip: u64) -> Result<(Walk<'a>, Vec<Damage>), Error> {
+    let mut walk = Walk::new(disk, segments, true);
+    let mut damaged = Vec::new();
+    while walk.at < tip {
+        match walk.step()? {
+            Ok(_) => {}
+            Err(End::Tail) => {
+                if damaged.len() < DAMAGED_TAILS_MAX {
+                    damaged.push(Damage::new(disk, segments.geometry, walk.at, End::Tail.what()));
+                }
+                walk.skip_tails_until(walk.at + 1);
+            }
+            Err(_) => break,
+        }
+    }
+    Ok((walk, damaged))
 }
 
 fn verdict(disk: &dyn Disk, geometry: Geometry, plan: &Plan, broken: Option<&Broken>) -> Verdict {
@@ -155,6 +166,8 @@ pub struct Repair {
     pub tip: Position,
     /// The files that keep what was cut away.
     pub kept_in: Vec<PathBuf>,
+    /// Payloads in what is left that are damaged, which no repair can change. At most 100.
+    pub damaged_tails: Vec<Damage>,
 }
 
 /// Makes a log openable: writes damaged segment headers anew, fills up short files, lets the log start with
@@ -177,6 +190,7 @@ pub fn repair(disk: &dyn Disk) -> Result<Repair, Error> {
     let plan = Plan::make(disk, &segments)?;
     repair.cut = plan.cut(disk, segments.geometry);
     repair.tip = Position(plan.tip);
+    repair.damaged_tails = read_whole(disk, &segments, plan.tip)?.1;
     if !plan.is_corrupt && broken.is_none() && repair.cut.is_none() {
         return Ok(repair);
     }

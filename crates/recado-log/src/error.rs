@@ -126,6 +126,18 @@ impl Error {
             _ => false,
         }
     }
+
+    /// True when stored bytes are damaged or gone: reading them again gives nothing else.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Corrupt { .. } | Error::NoSuchPlace { .. } => true,
+            Error::Io { source, .. } => {
+                source.kind() == io::ErrorKind::UnexpectedEof
+                    || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+            }
+            _ => false,
+        }
+    }
 }
 
 fn is_out_of_space(error: &io::Error) -> bool {

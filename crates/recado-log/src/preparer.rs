@@ -16,7 +16,7 @@ use crate::Step;
 use crate::disk::{DiskFile, write_all_at, zero_at};
 use crate::error::Error;
 use crate::format::SegmentHeader;
-use crate::segments::{PREPARING, free_name, mark_start, segment_name};
+use crate::segments::{PREPARING, damaged_name, free_name, mark_start, segment_name};
 use crate::shared::{Shared, lock};
 
 /// A full disk is tried again after this long, or at once when a segment is freed.
@@ -101,9 +101,12 @@ impl Preparer {
 
     fn free(&mut self, number: u64) -> Result<(), Error> {
         self.mark_start(number + 1)?;
-        let name = free_name(number);
+        let is_damaged = self.shared.is_damaged(number);
+        let name = if is_damaged { damaged_name(number) } else { free_name(number) };
         self.shared.free(number, &name).map_err(|source| self.failure("free", &segment_name(number), source))?;
-        self.spares.push_back(name);
+        if !is_damaged {
+            self.spares.push_back(name);
+        }
         self.sync_dir()?;
         self.shared.wake();
         Ok(())

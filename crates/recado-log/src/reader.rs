@@ -85,9 +85,12 @@ impl FileReader {
         let Some(file) = self.shared.file(number)? else {
             return Err(self.trimmed());
         };
-        read_exact_at(&*file, &mut bytes, self.shared.geometry.offset(position))
-            .map_err(|source| Error::io("read", &self.shared.disk.path(&segment_name(number)), source))?;
-        Ok(bytes.freeze())
+        let read = read_exact_at(&*file, &mut bytes, self.shared.geometry.offset(position))
+            .map_err(|source| Error::io("read", &self.shared.disk.path(&segment_name(number)), source));
+        if read.as_ref().is_err_and(Error::is_damage) {
+            self.shared.note_damage(number);
+        }
+        read.map(|()| bytes.freeze())
     }
 
     /// As `fetch`, but from what was read ahead where that is possible. `limit` ends what is written.
@@ -128,7 +131,7 @@ impl FileReader {
     /// The error for bytes that do not check, unless they were freed under us.
     fn damaged(&self, at: u64, what: &'static str) -> Error {
         let number = self.shared.geometry.segment(at);
-        if !self.shared.has_segment(number) {
+        if !self.shared.note_damage(number) {
             return self.trimmed();
         }
         Error::Corrupt {

@@ -4,8 +4,8 @@
 //! starts with the last one that bears a start mark, which is synced before anything in front of it is
 //! freed, or with number 0: so a file that somebody removed is never taken for one that was trimmed.
 //! `<number>.free` is a trimmed one, kept to be used again. `prepare.tmp` is being made. `LOCK` is
-//! locked by the process that has the directory. `*.cut` is what a repair cut away. Nothing else is
-//! looked at.
+//! locked by the process that has the directory. `*.cut` is what a repair cut away, `*.damaged` a trimmed
+//! segment in which damage was met: these are for people. Nothing else is looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +25,10 @@ pub(crate) fn segment_name(number: u64) -> String {
 
 pub(crate) fn free_name(number: u64) -> String {
     format!("{number:016x}.free")
+}
+
+pub(crate) fn damaged_name(number: u64) -> String {
+    format!("{number:016x}.log.damaged")
 }
 
 pub(crate) fn segment_number(name: &str) -> Option<u64> {

@@ -79,6 +79,8 @@ struct Table {
     /// Nothing is freed before this position is synced.
     free_after: u64,
     pins: BTreeMap<u64, u64>,
+    /// Damage was met in them.
+    damaged: BTreeSet<u64>,
     clock: u64,
 }
 
@@ -279,8 +281,18 @@ impl Shared {
         Ok(Some(file))
     }
 
-    pub(crate) fn has_segment(&self, number: u64) -> bool {
-        lock(&self.table).segments.contains_key(&number)
+    /// Damage was met in a segment; the answer is whether it is still there.
+    pub(crate) fn note_damage(&self, number: u64) -> bool {
+        let mut table = lock(&self.table);
+        let is_there = table.segments.contains_key(&number);
+        if is_there {
+            table.damaged.insert(number);
+        }
+        is_there
+    }
+
+    pub(crate) fn is_damaged(&self, number: u64) -> bool {
+        lock(&self.table).damaged.contains(&number)
     }
 
     /// First position that is not trimmed.

@@ -144,6 +144,9 @@ fn log(text: &mut String, status: &Status) {
         head(text, name, "gauge", help);
         line(text, format_args!("{name} {value}"));
     }
+    let name = "recado_log_unreadable_total";
+    head(text, name, "counter", "Reads of stored bytes that failed because they are damaged.");
+    line(text, format_args!("{name} {}", status.unreadable));
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -52,6 +52,23 @@ pub enum Error {
     },
 }
 
+/// Why bytes at a place were not read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    #[error(transparent)]
+    Log(#[from] recado_log::Error),
+    /// See [`recado_core::LOST`].
+    #[error("they were damaged, and are lost since the log was trimmed")]
+    Lost,
+}
+
+impl Unread {
+    /// The place was freed meanwhile: what was there has moved or is gone.
+    pub(crate) fn is_trimmed(&self) -> bool {
+        matches!(self, Self::Log(recado_log::Error::Trimmed { .. }))
+    }
+}
+
 /// Why a shard could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

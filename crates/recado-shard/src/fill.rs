@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recado_core::{DecodeError, ErrorEntry, JobId, JobView, Meta, Place};
+use recado_core::{DecodeError, ErrorEntry, JobView, Meta, Place};
 use recado_log::Position;
 use tokio::sync::oneshot;
 
-use crate::error::Error;
-use crate::shared::{Shared, log_place};
+use crate::error::{Error, Unread};
+use crate::shared::{Shared, kept};
 
 /// Tails read beyond what was asked for, in bytes.
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
@@ -29,6 +29,42 @@ pub struct FilledJob {
     pub result: Option<Bytes>,
     /// JSON text.
     pub progress: Option<Bytes>,
+    /// What is left out above because its bytes cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl FilledJob {
+    /// Its payload could be read.
+    #[must_use]
+    pub fn has_payload(&self) -> bool {
+        self.unreadable.iter().all(|bad| bad.part != Part::Payload)
+    }
+}
+
+/// A part of a job that cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// Which.
+    pub part: Part,
+    /// Where it stands.
+    pub place: Place,
+    /// What is wrong.
+    pub reason: Arc<str>,
+}
+
+/// What a job has in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The payload.
+    Payload,
+    /// Headers, business id, group and keys.
+    Meta,
+    /// One of its errors.
+    Error,
+    /// The result.
+    Result,
+    /// The progress.
+    Progress,
 }
 
 /// Who asks, and so whether it is worth reading ahead.
@@ -40,21 +76,10 @@ pub(crate) enum Pattern {
     Random,
 }
 
-type Bytewise = Result<Bytes, recado_log::Error>;
+type Bytewise = Result<Bytes, Unread>;
 
-/// What could not be read, and why.
-pub(crate) struct Missing {
-    pub(crate) job: Option<JobId>,
-    pub(crate) place: Place,
-    pub(crate) error: recado_log::Error,
-}
-
-impl Missing {
-    /// The place was freed meanwhile: the job has moved or is gone.
-    pub(crate) fn is_trimmed(&self) -> bool {
-        matches!(self.error, recado_log::Error::Trimmed { .. })
-    }
-}
+/// The job has moved in the log since it was looked at, or is gone.
+pub(crate) struct Moved;
 
 /// The bytes at all places, in their order.
 pub(crate) async fn fetch_all(
@@ -69,7 +94,7 @@ pub(crate) async fn fetch_all(
         shared.workers.run(Box::new(move || read_missing(&reading, &places, slots, pattern, promise)));
         return promised.await.map_err(|_| shared.gone());
     }
-    Ok(slots.into_iter().map(|slot| Ok(slot.unwrap_or_default())).collect())
+    Ok(slots.into_iter().map(|slot| kept(slot.unwrap_or_default())).collect())
 }
 
 fn read_missing(
@@ -83,7 +108,7 @@ fn read_missing(
     shared.cache.fill(places, &mut slots);
     let mut next = None;
     let read = |(slot, place): (Option<Bytes>, &Place)| match slot {
-        Some(bytes) => Ok(bytes),
+        Some(bytes) => kept(bytes),
         None => read_one(shared, *place, pattern, &mut next),
     };
     let bytes = slots.into_iter().zip(places).map(read).collect();
@@ -94,20 +119,21 @@ fn read_missing(
 }
 
 fn read_one(shared: &Shared, place: Place, pattern: Pattern, next: &mut Option<Position>) -> Bytewise {
-    if let Some(bytes) = shared.cache.get(place) {
-        return Ok(bytes);
+    if pattern == Pattern::Drain && !shared.cache.has(place.position) {
+        *next = read_whole(shared, Position(place.position));
     }
-    if pattern == Pattern::Drain && shared.cache.ahead_budget() >= READ_AHEAD_BYTES {
-        let at = Position(place.position);
-        if let Some(entry) = shared.reader.read(at, true)?.filter(|entry| entry.position == at) {
-            *next = Some(entry.next);
-            shared.cache.put_ahead(place.position, entry.batch.tail);
-            if let Some(bytes) = shared.cache.get(place) {
-                return Ok(bytes);
-            }
-        }
+    shared.read(place)
+}
+
+/// Reads a whole tail into memory; the answer is where to go on. A failure, which may be another place's, is
+/// met again, and told, by who asks for these bytes.
+fn read_whole(shared: &Shared, at: Position) -> Option<Position> {
+    if shared.cache.ahead_budget() < READ_AHEAD_BYTES {
+        return None;
     }
-    shared.reader.get(log_place(place))
+    let entry = shared.reader.read(at, true).ok()?.filter(|entry| entry.position == at)?;
+    shared.cache.put_ahead(at.0, entry.batch.tail);
+    Some(entry.next)
 }
 
 fn read_ahead(shared: &Shared, mut next: Position) {
@@ -127,7 +153,7 @@ pub(crate) async fn fill_jobs(
     jobs: Vec<JobView>,
     with_payload: bool,
     pattern: Pattern,
-) -> Result<Vec<Result<FilledJob, Box<Missing>>>, Error> {
+) -> Result<Vec<Result<FilledJob, Moved>>, Error> {
     let mut places = Vec::with_capacity(jobs.len() * 2);
     for job in &jobs {
         places.extend(with_payload.then_some(job.payload));
@@ -143,38 +169,41 @@ fn assemble(
     view: JobView,
     with_payload: bool,
     bytes: &mut impl Iterator<Item = (Place, Bytewise)>,
-) -> Result<FilledJob, Box<Missing>> {
+) -> Result<FilledJob, Moved> {
     let count = usize::from(with_payload) + 1 + view.errors.len();
     let count = count + usize::from(view.result.is_some()) + usize::from(view.progress.is_some());
     // All of this job's bytes are taken, whether or not one fails: the next job's follow.
-    let mut own = Vec::with_capacity(count);
-    let mut missing = None;
-    for (place, read) in bytes.take(count) {
-        match read {
-            Ok(bytes) => own.push((place, bytes)),
-            Err(error) => missing = missing.or(Some(Missing { job: Some(view.id), place, error })),
-        }
+    let own: Vec<_> = bytes.take(count).collect();
+    if own.iter().any(|(_, read)| read.as_ref().is_err_and(Unread::is_trimmed)) {
+        return Err(Moved);
     }
-    if let Some(missing) = missing {
-        return Err(Box::new(missing));
-    }
-    let mut own = own.into_iter();
-    let mut take = || own.next().unwrap_or_default();
-    let payload = if with_payload { take().1 } else { Bytes::new() };
-    let meta = decode(take(), |bytes| if bytes.is_empty() { Ok(Meta::default()) } else { Meta::from_bytes(bytes) })?;
-    let errors = view.errors.iter().map(|_| decode(take(), ErrorEntry::from_bytes)).collect::<Result<_, _>>()?;
-    let result = view.result.is_some().then(|| take().1);
-    let progress = view.progress.is_some().then(|| take().1);
-    Ok(FilledJob { view, payload, meta, errors, result, progress })
+    let mut parts = Parts { bytes: own.into_iter(), unreadable: Vec::new() };
+    let payload = if with_payload { parts.take(Part::Payload, Ok) } else { None };
+    let meta = parts.take(Part::Meta, |bytes| match bytes.is_empty() {
+        true => Ok(Meta::default()),
+        false => Meta::from_bytes(&bytes),
+    });
+    let errors = (0..view.errors.len())
+        .filter_map(|_| parts.take(Part::Error, |bytes| ErrorEntry::from_bytes(&bytes)))
+        .collect();
+    let result = view.result.and_then(|_| parts.take(Part::Result, Ok));
+    let progress = view.progress.and_then(|_| parts.take(Part::Progress, Ok));
+    let unreadable = parts.unreadable;
+    let (payload, meta) = (payload.unwrap_or_default(), meta.unwrap_or_default());
+    Ok(FilledJob { view, payload, meta, errors, result, progress, unreadable })
 }
 
-fn decode<T>(
-    (place, bytes): (Place, Bytes),
-    decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
-) -> Result<T, Box<Missing>> {
-    // What the log gives back is proven by its checksum; not to understand it is as bad as damage.
-    decode(&bytes).map_err(|_| {
-        let error = recado_log::Error::NoSuchPlace { place: log_place(place) };
-        Box::new(Missing { job: None, place, error })
-    })
+/// The parts of one job, in the order in which they were asked for.
+struct Parts {
+    bytes: std::vec::IntoIter<(Place, Bytewise)>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Parts {
+    fn take<T>(&mut self, part: Part, decode: impl FnOnce(Bytes) -> Result<T, DecodeError>) -> Option<T> {
+        let (place, read) = self.bytes.next()?;
+        // What the log gives back is proven by its checksum; not to understand it is as bad as damage.
+        let done = read.map_err(|unread| unread.to_string()).and_then(|bytes| decode(bytes).map_err(|e| e.to_string()));
+        done.map_err(|reason| self.unreadable.push(Unreadable { part, place, reason: reason.into() })).ok()
+    }
 }

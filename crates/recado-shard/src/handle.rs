@@ -13,8 +13,8 @@ use recado_core::{
 use recado_log::Backup;
 use tokio::sync::oneshot;
 
-use crate::error::Error;
-use crate::fill::{self, FilledJob, Missing, Pattern};
+use crate::error::{Error, Unread};
+use crate::fill::{self, FilledJob, Moved, Pattern, Unreadable};
 use crate::guard::DeliveryGuard;
 use crate::inbox::{Gate, Promise, Request, SettleRequest};
 use crate::parked::Decided;
@@ -100,13 +100,16 @@ impl Handle {
         let mut complete = Vec::with_capacity(jobs.len());
         for (delivered, filled) in jobs.into_iter().zip(filled) {
             let filled = match filled {
-                Err(missing) if missing.is_trimmed() => self.fill_again(delivered.job.id, true).await,
-                Err(missing) => Err(self.report(*missing)),
+                Err(Moved) => self.fill_again(delivered.job.id, true).await,
                 Ok(filled) => Ok(filled),
             };
             match filled {
-                Ok(filled) => complete.push((delivered, filled)),
-                Err(error) => guard.give_back(delivered.job.id, matches!(error, Error::Unreadable { .. })),
+                Ok(filled) if filled.unreadable.is_empty() => complete.push((delivered, filled)),
+                Ok(filled) => {
+                    self.report(&filled);
+                    guard.give_back(delivered.job.id, true);
+                }
+                Err(_) => guard.give_back(delivered.job.id, false),
             }
         }
         Ok(Received { settled, created, jobs: complete, cancel_requested, empty_because, guard })
@@ -129,25 +132,26 @@ impl Handle {
         self.ask(|promise| Request::RunTask(task, promise)).await
     }
 
-    /// Reads the bytes of jobs.
+    /// Reads the bytes of jobs; what cannot be read is named in [`FilledJob::unreadable`].
     ///
     /// # Errors
-    /// [`Error::Unreadable`], or why the shard has ended.
+    /// Why the shard has ended.
     pub async fn fill(&self, jobs: Vec<JobView>, with_payload: bool) -> Result<Vec<FilledJob>, Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let filled = fill::fill_jobs(&self.shared, jobs, with_payload, Pattern::Random).await?;
         let mut complete = Vec::with_capacity(filled.len());
         for (id, filled) in ids.into_iter().zip(filled) {
-            complete.push(match filled {
+            let filled = match filled {
                 Ok(filled) => filled,
-                Err(missing) if missing.is_trimmed() => match self.fill_again(id, with_payload).await {
+                Err(Moved) => match self.fill_again(id, with_payload).await {
                     Ok(filled) => filled,
                     // It ended between the list and now.
                     Err(Error::Rejected(_)) => continue,
                     Err(error) => return Err(error),
                 },
-                Err(missing) => return Err(self.report(*missing)),
-            });
+            };
+            self.report(&filled);
+            complete.push(filled);
         }
         Ok(complete)
     }
@@ -157,21 +161,25 @@ impl Handle {
         let Answer::Job(view) = self.query(Query::Job(id)).await? else {
             unreachable!("asked for a job");
         };
+        let place = view.payload;
         let filled = fill::fill_jobs(&self.shared, vec![*view], with_payload, Pattern::Random).await?;
         match filled.into_iter().next() {
             Some(Ok(filled)) => Ok(filled),
-            Some(Err(missing)) => Err(self.report(*missing)),
+            Some(Err(Moved)) => Err(self.unreadable(place, &"it is not where the state says")),
             None => unreachable!("one job was asked for"),
         }
     }
 
-    /// Bytes that cannot be read are an operator's business.
-    fn report(&self, missing: Missing) -> Error {
-        self.shared.count_unreadable();
-        let job = missing.job.map(tracing::field::display);
-        let error = Error::Unreadable { place: missing.place, reason: missing.error.to_string().into() };
-        tracing::error!(job, %error, "stored bytes cannot be read: run `recado log check`");
-        error
+    fn report(&self, job: &FilledJob) {
+        for Unreadable { place, reason, .. } in &job.unreadable {
+            self.shared.report_unreadable(Some(job.view.id), *place, reason);
+        }
+    }
+
+    fn unreadable(&self, place: Place, reason: &dyn std::fmt::Display) -> Error {
+        let reason = reason.to_string();
+        self.shared.report_unreadable(None, place, &reason);
+        Error::Unreadable { place, reason: reason.into() }
     }
 
     /// The bytes at a place.
@@ -179,10 +187,10 @@ impl Handle {
     /// # Errors
     /// [`Error::Unreadable`], or why the shard has ended.
     pub async fn fetch(&self, place: Place) -> Result<Bytes, Error> {
-        self.read(place).await?.map_err(|error| self.report(Missing { job: None, place, error }))
+        self.read(place).await?.map_err(|unread| self.unreadable(place, &unread))
     }
 
-    async fn read(&self, place: Place) -> Result<Result<Bytes, recado_log::Error>, Error> {
+    async fn read(&self, place: Place) -> Result<Result<Bytes, Unread>, Error> {
         match fill::fetch_all(&self.shared, vec![place], Pattern::Random).await?.pop() {
             Some(read) => Ok(read),
             None => unreachable!("one place was asked for"),
@@ -192,9 +200,9 @@ impl Handle {
     /// As [`Handle::fetch`]; `None` when what was there has moved in the log since, or is gone.
     async fn fetch_if_there(&self, place: Place) -> Result<Option<Bytes>, Error> {
         match self.read(place).await? {
-            Err(recado_log::Error::Trimmed { .. }) => Ok(None),
+            Err(unread) if unread.is_trimmed() => Ok(None),
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) => Err(self.report(Missing { job: None, place, error })),
+            Err(unread) => Err(self.unreadable(place, &unread)),
         }
     }
 
@@ -244,10 +252,7 @@ impl Handle {
     }
 
     fn decode_saved(&self, place: Place, bytes: &[u8]) -> Result<SavedAnswer, Error> {
-        recado_core::decode_saved(bytes).map_err(|error| {
-            self.shared.count_unreadable();
-            Error::Unreadable { place, reason: error.to_string().into() }
-        })
+        recado_core::decode_saved(bytes).map_err(|error| self.unreadable(place, &error))
     }
 
     /// When a producer that a full queue has refused should come back, by the rate at which it drains.

@@ -37,7 +37,7 @@ mod writer;
 
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use error::{Error, OpenError};
-pub use fill::FilledJob;
+pub use fill::{FilledJob, Part, Unreadable};
 pub use guard::DeliveryGuard;
 pub use handle::{BackupError, Handle, Received};
 pub use pool::{Inline, Job, ReaderPool, Workers};

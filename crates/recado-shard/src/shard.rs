@@ -162,6 +162,7 @@ impl Shard {
             failed: watch::Sender::new(None),
             status: Mutex::new(Status { memory_limit_bytes: options.memory_bytes, ..Status::default() }),
             unreadable: AtomicU64::new(0),
+            unreadable_told: Mutex::default(),
             unpatched: AtomicU64::new(0),
             drain: Mutex::default(),
         });

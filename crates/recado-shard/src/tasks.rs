@@ -252,9 +252,8 @@ impl Merge {
     }
 
     fn read(&self, place: Place) -> Result<Bytes, Unmerged> {
-        self.shared.read(place).map_err(|error| match error {
-            recado_log::Error::Trimmed { .. } => Unmerged::Moved,
-            other => Unmerged::Unpatchable(other.to_string()),
+        self.shared.read(place).map_err(|unread| {
+            if unread.is_trimmed() { Unmerged::Moved } else { Unmerged::Unpatchable(unread.to_string()) }
         })
     }
 }

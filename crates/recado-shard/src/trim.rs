@@ -4,15 +4,19 @@
 //! The log may have twice the size of what is live, plus what is pinned, plus two units. As it nears that,
 //! each appended byte pays for up to two copied ones; an idle shard copies without being paid for. A part
 //! is freed only when all that made it superfluous is committed: what is only decided may be lost yet.
+//!
+//! Damaged bytes hold up the trimming for a while, loudly; then their item is written again without them, and
+//! who asks for them is told. A log that waited for ever would fill the disk for one bad byte.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::{Command, CopyPlan};
+use recado_core::{Command, CopyPlan, LOST};
 use recado_log::{Class, Position, Usage};
 
 use crate::clock::Now;
+use crate::error::Unread;
 use crate::inbox::Internal;
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -31,11 +35,19 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
 /// Pause after live bytes could not be read.
 const UNREADABLE_PAUSE: Duration = Duration::from_secs(60);
+/// Reads after which damaged bytes are given up.
+const READS_MAX: u32 = 3;
 /// The log is asked to free something each time so much of a unit was appended.
 const TRIMS_PER_UNIT: u64 = 16;
 
-/// Items with the bytes they need, or why these cannot be read.
-pub(crate) struct Fetched(Result<Vec<CopyPlan>, String>);
+/// What came of reading the bytes of items.
+pub(crate) enum Fetched {
+    Whole(Vec<CopyPlan>),
+    /// Some were damaged and given up.
+    WithLoss(Vec<CopyPlan>),
+    /// Some cannot be read, for this reason.
+    Failed(String),
+}
 
 #[derive(Default)]
 pub(crate) struct Trimmer {
@@ -46,6 +58,8 @@ pub(crate) struct Trimmer {
     /// Of it, what was copies.
     copied_bytes: u64,
     is_fetching: bool,
+    /// Reads in a row that met bytes that could not be read.
+    failed_reads: u32,
     fetched: Option<Vec<CopyPlan>>,
     /// Once this is committed, all below that can be freed.
     free: Option<(u64, u64)>,
@@ -62,10 +76,16 @@ pub(crate) struct Trimmer {
 impl Trimmer {
     pub(crate) fn add_fetched(&mut self, fetched: Fetched, now: Now) {
         self.is_fetching = false;
-        match fetched.0 {
-            Ok(plans) => self.fetched = Some(plans),
-            Err(reason) => {
+        match fetched {
+            Fetched::Whole(plans) => {
+                self.failed_reads = 0;
+                self.fetched = Some(plans);
+            }
+            // What comes next may be damaged by the same cause: it is not waited for again.
+            Fetched::WithLoss(plans) => self.fetched = Some(plans),
+            Fetched::Failed(reason) => {
                 tracing::error!(reason, "live bytes cannot be read: the log is not trimmed; run `recado log check`");
+                self.failed_reads += 1;
                 self.not_before = now.elapsed + UNREADABLE_PAUSE;
             }
         }
@@ -148,10 +168,11 @@ impl Shard {
         }
         self.trimmer.is_fetching = true;
         let shared = Arc::clone(&self.writer.shared);
+        let gives_up = self.trimmer.failed_reads >= READS_MAX;
         self.writer.shared.workers.run(Box::new(move || {
             // Without an answer nothing would be trimmed any more.
-            let read = catch_unwind(AssertUnwindSafe(|| read_all(&shared, plans)));
-            let fetched = Fetched(read.unwrap_or_else(|_| Err("the read broke off".into())));
+            let read = catch_unwind(AssertUnwindSafe(|| read_all(&shared, plans, gives_up)));
+            let fetched = read.unwrap_or_else(|_| Fetched::Failed("the read broke off".into()));
             shared.inbox.push_internal([Internal::Copies(fetched)]);
         }));
     }
@@ -219,19 +240,26 @@ impl Shard {
     }
 }
 
-fn read_all(shared: &Shared, mut plans: Vec<CopyPlan>) -> Result<Vec<CopyPlan>, String> {
+fn read_all(shared: &Shared, mut plans: Vec<CopyPlan>, gives_up: bool) -> Fetched {
+    let mut has_loss = false;
     for plan in &mut plans {
         for place in &plan.places {
             match shared.read(*place) {
                 Ok(bytes) => plan.bytes.push(bytes.to_vec()),
+                Err(Unread::Lost) => plan.bytes.push(LOST.to_vec()),
                 // The item has ended or moved meanwhile: an incomplete plan copies nothing.
-                Err(recado_log::Error::Trimmed { .. }) => break,
-                Err(error) => {
-                    shared.count_unreadable();
-                    return Err(error.to_string());
+                Err(unread) if unread.is_trimmed() => break,
+                Err(Unread::Log(error)) if gives_up && error.is_damage() => {
+                    tracing::error!(?place, %error, "damaged bytes are given up, so that the log can be trimmed");
+                    plan.bytes.push(LOST.to_vec());
+                    has_loss = true;
+                }
+                Err(unread) => {
+                    shared.report_unreadable(None, *place, &unread.to_string());
+                    return Fetched::Failed(unread.to_string());
                 }
             }
         }
     }
-    Ok(plans)
+    if has_loss { Fetched::WithLoss(plans) } else { Fetched::Whole(plans) }
 }

@@ -10,6 +10,8 @@ mod chaos;
 mod clock;
 #[path = "shard/commit.rs"]
 mod commit;
+#[path = "shard/damage.rs"]
+mod damage;
 #[path = "shard/delivery.rs"]
 mod delivery;
 #[path = "shard/overload.rs"]

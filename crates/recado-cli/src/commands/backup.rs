@@ -27,23 +27,33 @@ pub(crate) struct Args {
     remote: Remote,
 }
 
-/// Copies.
+/// Copies. A copy with payloads that cannot be read is made, said, and fails like a check.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     let to = empty_target(&args.to)?;
-    match &args.data {
+    let damaged = match &args.data {
         Some(data) => report(&offline(data, &to)?, &to, ui)?,
         None => online(args, &to, ui)?,
+    };
+    if damaged > 0 {
+        eprintln!("recado: the copy opens, but it has damaged payloads, as the log has: `recado log check` names them");
+        return Ok(Exit::CheckFailed);
     }
     Ok(Exit::Ok)
 }
 
-fn report(backup: &Backup, to: &FilePath, ui: Ui) -> Result<(), Failure> {
-    let Backup { bytes, batches, first, last } = backup;
+/// Tells; the answer is how many records have damaged payloads.
+fn report(backup: &Backup, to: &FilePath, ui: Ui) -> Result<u64, Failure> {
+    let Backup { bytes, batches, first, last, damaged_tails } = backup;
+    let damaged = damaged_tails.len() as u64;
     if ui.json {
-        let report = json!({ "to": to, "bytes": bytes, "batches": batches, "first": first.0, "last": last.0 });
-        return ui.line(report.to_string());
+        let report = json!({
+            "to": to, "bytes": bytes, "batches": batches, "first": first.0, "last": last.0, "damagedPayloads": damaged,
+        });
+        ui.line(report.to_string())?;
+    } else {
+        ui.line(format!("{batches} batches ({bytes} bytes) copied to {} and read back", to.display()))?;
     }
-    ui.line(format!("{batches} batches ({bytes} bytes) copied to {} and read back", to.display()))
+    Ok(damaged)
 }
 
 /// The log is opened as a server would open it, which recovers it first: a copy must open without.
@@ -57,12 +67,13 @@ fn offline(data: &FilePath, to: &FilePath) -> Result<Backup, Failure> {
 }
 
 /// The server writes the copy, so the path is one on its machine.
-fn online(args: &Args, to: &FilePath, ui: Ui) -> Result<(), Failure> {
+fn online(args: &Args, to: &FilePath, ui: Ui) -> Result<u64, Failure> {
     let client = Client::new(&args.remote)?;
     let answer = client.post(&Path::v1(&["backup"]), &json!({ "to": to }))?;
     ui.answer(&answer.text, |value| {
         format!("{} bytes copied by the running server to {}", cell(value, "bytes"), to.display())
-    })
+    })?;
+    Ok(answer.value()?["damagedPayloads"].as_u64().unwrap_or(0))
 }
 
 fn empty_target(to: &FilePath) -> Result<PathBuf, Failure> {

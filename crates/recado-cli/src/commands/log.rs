@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     match &args.command {
         Log::Check { dir } => {
             let report = recado_log::check(&open(dir)?)?;
-            let is_sound = !matches!(report.verdict, Verdict::Corrupt(_)) && report.damaged_tails.is_empty();
+            let opens = matches!(report.verdict, Verdict::Whole | Verdict::TornTail(_));
+            let is_sound = opens && report.damaged_tails.is_empty();
             ui.line(if ui.json { report_json(&report).to_string() } else { report_text(dir, &report) })?;
             Ok(if is_sound { Exit::Ok } else { Exit::CheckFailed })
         }
@@ -68,6 +69,7 @@ fn report_text(dir: &Path, report: &Report) -> String {
     ];
     lines.push(match &report.verdict {
         Verdict::Whole => "whole: it opens, nothing is lost".to_owned(),
+        Verdict::DamagedTails => "payloads damaged: it opens, and these bytes cannot be read".to_owned(),
         Verdict::TornTail(bad) => {
             format!("torn tail: it opens and cuts what was never committed\n  {}", place(bad))
         }
@@ -78,22 +80,21 @@ fn report_text(dir: &Path, report: &Report) -> String {
             dir.display()
         ),
     });
-    for bad in &report.damaged_tails {
-        lines.push(format!("payload damaged: {}", place(bad)));
-    }
+    lines.extend(damaged_text(&report.damaged_tails));
     lines.join("\n")
 }
 
 fn report_json(report: &Report) -> Value {
     let (verdict, bad) = match &report.verdict {
         Verdict::Whole => ("whole", None),
+        Verdict::DamagedTails => ("payloads-damaged", None),
         Verdict::TornTail(bad) => ("torn-tail", Some(bad)),
         Verdict::Corrupt(bad) => ("corrupt", Some(bad)),
     };
     json!({
         "verdict": verdict,
         "damage": bad.map(damage_json),
-        "damagedPayloads": report.damaged_tails.iter().map(damage_json).collect::<Vec<_>>(),
+        "damagedPayloads": damaged_json(&report.damaged_tails),
         "segments": report.segments, "batches": report.batches, "epoch": report.epoch,
         "first": report.first.0, "tip": report.tip.0,
         "eventBytes": report.head_bytes, "payloadBytes": report.tail_bytes,
@@ -119,11 +120,17 @@ fn repair_text(dir: &Path, repair: &Repair) -> String {
             cut.bytes,
             repair.records_lost
         )),
-        None if lines.is_empty() => lines.push(format!("{}: nothing to repair", dir.display())),
+        None if lines.is_empty() && repair.damaged_tails.is_empty() => {
+            lines.push(format!("{}: nothing to repair", dir.display()))
+        }
         None => {}
     }
     for file in &repair.kept_in {
         lines.push(format!("  kept in {}", file.display()));
+    }
+    lines.extend(damaged_text(&repair.damaged_tails));
+    if !repair.damaged_tails.is_empty() {
+        lines.push(NO_REPAIR.to_owned());
     }
     lines.join("\n")
 }
@@ -134,7 +141,20 @@ fn repair_json(repair: &Repair) -> Value {
         "headersRewritten": repair.headers_rewritten, "filled": repair.filled, "start": repair.start,
         "cut": cut.map(|cut| json!({ "file": cut.file, "offset": cut.offset, "bytes": cut.bytes })),
         "recordsLost": repair.records_lost, "tip": repair.tip.0, "keptIn": repair.kept_in,
+        "damagedPayloads": damaged_json(&repair.damaged_tails),
     })
+}
+
+/// What stands below damaged payloads after a repair.
+const NO_REPAIR: &str = "no repair brings these bytes back, and the log opens with them: start the server, where jobs that need \
+    them say `unreadable` and can be cancelled, purged or discarded, or restore a backup";
+
+pub(super) fn damaged_text(damaged: &[Damage]) -> impl Iterator<Item = String> {
+    damaged.iter().map(|bad| format!("payload damaged: {}", place(bad)))
+}
+
+pub(super) fn damaged_json(damaged: &[Damage]) -> Vec<Value> {
+    damaged.iter().map(damage_json).collect()
 }
 
 fn place(bad: &Damage) -> String {

@@ -4,6 +4,7 @@
 
 mod commands;
 mod config;
+mod damage;
 mod demo;
 mod directory;
 mod faults;

@@ -164,3 +164,20 @@ fn an_interrupted_repair_can_be_repeated() {
         assert_eq!(world.batches().len(), 12, "operation {k}");
     }
 }
+
+#[test]
+fn damaged_payloads_are_named_and_left_alone() {
+    let (sim, positions) = filled(30);
+    for index in [3, 17] {
+        let (file, at) = file_of(positions[index]);
+        flip(&sim, &file, at + 3_000, 1);
+    }
+    let report = check(&*sim.disk()).unwrap();
+    assert_eq!(report.verdict, Verdict::DamagedTails);
+    let operations = sim.operations();
+    let repaired = repair(&*sim.disk()).unwrap();
+    assert_eq!((repaired.cut, sim.operations()), (None, operations));
+    assert_eq!(repaired.damaged_tails, report.damaged_tails);
+    let places: Vec<_> = repaired.damaged_tails.iter().map(|bad| (bad.position, bad.offset as usize)).collect();
+    assert_eq!(places, [3, 17].map(|index| (positions[index], file_of(positions[index]).1)));
+}

@@ -126,3 +126,25 @@ fn with_durability_os_a_trim_waits_for_the_sync_of_what_replaces_it() {
     let world = World::open(&world.lose_power(), &os_options()).unwrap();
     assert_eq!(world.batches().last(), Some(&numbered(12, 7_000)));
 }
+
+#[test]
+fn a_segment_in_which_damage_was_met_is_kept_for_people() {
+    let (world, sent) = filled(40);
+    let (name, at) = file_of(sent[3].0);
+    let sim = world.kill();
+    flip(&sim, &name, at + 5_000, 1);
+    let damaged = sim.contents(&name);
+    let mut world = World::on(&sim);
+    assert!(world.log.reader().get(place(sent[3].0, 0, 1)).is_err());
+    world.log.trim(sent[35].0).unwrap();
+    world.settle();
+    for number in 0..100 {
+        let below = world.put(numbered(number, 7_000));
+        world.log.trim(below).unwrap();
+        world.settle();
+    }
+    let kept: Vec<_> = world.sim.names().into_iter().filter(|name| name.ends_with(".damaged")).collect();
+    assert_eq!(kept, [format!("{name}.damaged")]);
+    assert_eq!(world.sim.contents(&kept[0])[SEGMENT_HEADER..], damaged[SEGMENT_HEADER..]);
+    assert!(World::on(&world.kill()).log.committed().is_ok());
+}

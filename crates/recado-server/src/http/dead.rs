@@ -6,7 +6,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use recado_core::{
-    Action, Actor, Answer, Command, ErrorEntry, Filter, FingerprintView, NewTask, Query, Rate, Replay, Reply, Select,
+    Action, Actor, Answer, Command, ErrorEntry, Filter, FingerprintView, NewTask, Place, Query, Rate, Replay, Reply,
+    Select,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -21,7 +22,7 @@ use crate::json;
 use crate::limits::{PAYLOAD_BYTES_MAX, REASON_BYTES_MAX};
 use crate::merge_patch;
 use crate::openapi::OnQueue;
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::query::Params;
 use crate::{duration, time};
 
@@ -158,7 +159,7 @@ struct PreviewBody<'a> {
     matched: u64,
     /// Jobs that would not, by reason.
     skipped: BTreeMap<String, u64>,
-    /// One of the jobs.
+    /// One of the jobs; null when there is none, or its payload cannot be read.
     example: Option<ExampleBody<'a>>,
 }
 
@@ -293,10 +294,7 @@ pub(crate) async fn groups(State(app): State<App>, Queue(queue): Queue, request:
 
 async fn group(app: &App, view: FingerprintView) -> Result<GroupBody, Problem> {
     let error = match view.error {
-        Some(place) => ErrorEntry::from_bytes(&app.shard.fetch(place).await?).map_err(|error| {
-            tracing::error!(%error, "a stored error cannot be read");
-            Problem::new(Code::Internal, "a stored error cannot be read; run `recado log check`")
-        })?,
+        Some(place) => stored_error(app, place).await?,
         None => ErrorEntry::default(),
     };
     Ok(GroupBody {
@@ -310,6 +308,19 @@ async fn group(app: &App, view: FingerprintView) -> Result<GroupBody, Problem> {
         example: view.example.to_string(),
         note: view.note.map(String::from),
     })
+}
+
+/// The error at a place. One that cannot be read must not hide the others.
+async fn stored_error(app: &App, place: Place) -> Result<ErrorEntry, Problem> {
+    let read = match app.shard.fetch(place).await {
+        Ok(bytes) => ErrorEntry::from_bytes(&bytes).map_err(|error| error.to_string()),
+        Err(recado_shard::Error::Unreadable { reason, .. }) => Err(reason.to_string()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(read.unwrap_or_else(|reason| ErrorEntry {
+        message: format!("the stored error cannot be read: {reason}").into(),
+        ..ErrorEntry::default()
+    }))
 }
 
 /// Put a note on a group.
@@ -376,7 +387,7 @@ async fn preview(app: &App, queue: Box<str>, replay: Replay) -> Result<Response,
         Some(view) => Some(filled(app, *view).await?),
         None => None,
     };
-    let example = match &job {
+    let example = match job.as_ref().filter(|job| job.has_payload()) {
         Some(job) => {
             let before = raw(&job.payload)?;
             let after = match patch {

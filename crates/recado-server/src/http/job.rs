@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recado_core::{Delivered, ErrorEntry, JobView, Secret};
-use recado_shard::FilledJob;
+use recado_shard::{FilledJob, Part};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ pub(crate) struct JobBody<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     schema_version: u32,
-    /// As it was sent, byte for byte; absent with `?payload=false`.
+    /// As it was sent, byte for byte; absent with `?payload=false`, and when it is `unreadable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     payload: Option<&'a RawValue>,
@@ -69,6 +69,10 @@ pub(crate) struct JobBody<'a> {
     /// Grows with each delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     fencing_token: Option<u64>,
+    /// Parts that are left out because the stored bytes are damaged (`payload headers errors result progress`),
+    /// and what is wrong with each. Such a job is not handed out. With `headers`, businessId, group and keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unreadable: BTreeMap<&'static str, &'a str>,
 }
 
 /// One failed attempt.
@@ -98,7 +102,7 @@ impl<'a> JobBody<'a> {
             queue: &view.queue,
             kind: &view.kind,
             schema_version: view.schema_version,
-            payload: if with_payload { Some(raw(&job.payload)?) } else { None },
+            payload: (with_payload && job.has_payload()).then(|| raw(&job.payload)).transpose()?,
             state: view.state.word(),
             business_id: meta.business_id.as_deref(),
             priority: view.priority,
@@ -124,6 +128,7 @@ impl<'a> JobBody<'a> {
             visible_at: view.visible_at.map(time::text),
             timeout_at: None,
             fencing_token: None,
+            unreadable: job.unreadable.iter().map(|bad| (part(bad.part), &*bad.reason)).collect(),
         })
     }
 
@@ -164,6 +169,16 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<&RawValue, Problem> {
         tracing::error!(%error, "stored JSON is damaged");
         Problem::new(Code::Internal, "stored JSON is damaged; run `recado log check`")
     })
+}
+
+fn part(part: Part) -> &'static str {
+    match part {
+        Part::Payload => "payload",
+        Part::Meta => "headers",
+        Part::Error => "errors",
+        Part::Result => "result",
+        Part::Progress => "progress",
+    }
 }
 
 /// A fingerprint on the wire.

@@ -77,12 +77,15 @@ struct BackupBody {
 
 /// A copy of the data.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = BackupAnswer)]
 struct BackedUpBody {
     /// Bytes copied.
     bytes: u64,
     /// Batches in it.
     batches: u64,
+    /// Records whose payloads are damaged in the log, and so in the copy.
+    damaged_payloads: u64,
 }
 
 /// Look through the audit trail, newest first.
@@ -155,7 +158,10 @@ pub(crate) async fn backup(
         return Err(Problem::field("/to", "must be an absolute path on the server's machine"));
     }
     match app.shard.backup(asked.to).await {
-        Ok(done) => Ok(answer(StatusCode::OK, &BackedUpBody { bytes: done.bytes, batches: done.batches })),
+        Ok(done) => {
+            let damaged_payloads = done.damaged_tails.len() as u64;
+            Ok(answer(StatusCode::OK, &BackedUpBody { bytes: done.bytes, batches: done.batches, damaged_payloads }))
+        }
         // A directory that cannot be written is the asker's mistake, unless the log itself is in trouble.
         Err(recado_shard::BackupError::Log(error @ recado_log::Error::Poisoned { .. })) => {
             Err(Problem::new(Code::LogFailed, error.to_string()))

@@ -151,6 +151,7 @@ fn metrics() {
         "recado_log_commit_seconds_count ",
         "recado_log_bytes ",
         "recado_log_pinned_bytes ",
+        "recado_log_unreadable_total ",
     ] {
         assert!(text.lines().any(|known| known.starts_with(name)), "{name}");
     }

@@ -60,50 +60,6 @@ fn a_drain_reads_ahead() {
 }
 
 #[test]
-fn a_job_whose_bytes_cannot_be_read_is_given_back_and_does_not_spoil_the_answer() {
-    let mut world = World::with(Set { payload_cache_bytes: 0, ..Set::default() });
-    world.enqueue("mail", &["good"]);
-    world.enqueue("mail", &["rotten"]);
-    // The log proves it durable: later damage is no torn tail.
-    world.pass(Duration::from_secs(2));
-    let segment = world.disk.names().into_iter().find(|name| contains(&world.disk.contents(name), b"rotten")).unwrap();
-    let mut bytes = world.disk.contents(&segment);
-    let at = bytes.windows(6).position(|window| window == b"rotten").unwrap();
-    bytes[at] ^= 1;
-    world.disk.put(&segment, bytes);
-    // An open file shows the old bytes, the next process reads the damaged ones.
-    let mut world = world.kill(Duration::ZERO);
-    let call = world.receive(receive("mail", 10), NO_WAIT);
-    let received = world.run(call).unwrap();
-    assert_eq!(received.jobs.len(), 1);
-    assert_eq!(&*received.jobs[0].1.payload, b"good");
-    received.guard.confirm();
-    assert!(world.handle.status().unreadable >= 1);
-    world.quiesce();
-    let counted = stats(&mut world, "mail");
-    assert_eq!((counted.ready, counted.delayed, counted.in_flight), (0, 1, 1), "the rotten one waits aside");
-    world.enqueue("mail", &["next"]);
-    assert_eq!(world.take("mail", 1)[0].payload, "next", "and lets the others pass");
-    world.pass(Duration::from_secs(60));
-    let before = world.handle.status().unreadable;
-    assert!(world.take("mail", 10).iter().all(|job| job.payload != "rotten"));
-    assert!(world.handle.status().unreadable > before, "it is tried again");
-    assert_eq!(stats(&mut world, "mail").delayed, 1);
-}
-
-fn contains(bytes: &[u8], what: &[u8]) -> bool {
-    bytes.windows(what.len()).any(|window| window == what)
-}
-
-fn stats(world: &mut World, queue: &str) -> recado_core::Stats {
-    let (handle, queue) = (world.handle.clone(), queue.into());
-    match world.run(Call::new(async move { handle.query(Query::Stats(queue)).await })) {
-        Ok(Answer::Stats(stats)) => *stats,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
 fn settles_of_one_call_are_independent_and_come_in_order() {
     let mut world = World::new();
     world.enqueue("mail", &["1", "2", "3"]);
