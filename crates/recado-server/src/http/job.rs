@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::problem::{Code, Problem};
-use crate::time;
+use crate::{duration, time};
 
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
@@ -63,6 +63,9 @@ pub(crate) struct JobBody<'a> {
     /// When another worker can receive it.
     #[serde(skip_serializing_if = "Option::is_none")]
     visible_at: Option<String>,
+    /// From this answer until then, for those whose clock is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visible_for: Option<String>,
     /// When this attempt must end; null without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_at: Option<Option<String>>,
@@ -126,6 +129,7 @@ impl<'a> JobBody<'a> {
             cancel_requested: view.cancel_requested,
             receipt: None,
             visible_at: view.visible_at.map(time::text),
+            visible_for: None,
             timeout_at: None,
             fencing_token: None,
             unreadable: job.unreadable.iter().map(|bad| (part(bad.part), &*bad.reason)).collect(),
@@ -137,6 +141,7 @@ impl<'a> JobBody<'a> {
         Ok(Self {
             receipt: Some(delivered.receipt.text(secret)),
             visible_at: Some(time::text(delivered.visible_at)),
+            visible_for: Some(duration::text(delivered.visible_at.saturating_sub(time::now()))),
             timeout_at: Some(delivered.timeout_at.map(time::text)),
             fencing_token: Some(delivered.fencing_token),
             ..Self::new(job, true)?

@@ -1,0 +1,116 @@
+//! One request and its answer, and how long to go on asking.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use recado_contract::problem::Problem;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+pub(super) struct Http {
+    client: reqwest::Client,
+    base: Url,
+    url: Arc<str>,
+}
+
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+impl Http {
+    pub(super) fn new(text: &str, key: Option<&str>) -> Result<Self, Error> {
+        let wrong = |why: &str| Error::Url { url: text.into(), why: why.into() };
+        let base = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(wrong("it needs http or https and a host"));
+        }
+        if base.scheme() == "https" && !cfg!(feature = "tls") {
+            return Err(wrong("this program was built without the feature `tls`"));
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| wrong("the key is none"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let client = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIME_MAX)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| wrong(&error.to_string()))?;
+        Ok(Self { client, base, url: text.into() })
+    }
+
+    /// One request, one answer: its body, if it was a success.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        timeout: Duration,
+    ) -> Result<Bytes, Error> {
+        let url = self.base.join(path).map_err(|error| self.protocol(error.to_string()))?;
+        let mut request = self.client.request(method, url).timeout(timeout);
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
+        }
+        let answer = request.send().await.map_err(|error| self.broken(error))?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|error| self.broken(error))?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => Err(Error::from_problem(problem)),
+            Err(_) => Err(self.protocol(format!("status {status} without a problem"))),
+        }
+    }
+
+    fn broken(&self, source: reqwest::Error) -> Error {
+        let (url, never_sent) = (Arc::clone(&self.url), source.is_connect());
+        let source = Arc::new(source);
+        if never_sent { Error::Unreachable { url, source } } else { Error::AnswerLost { url, source } }
+    }
+
+    pub(super) fn protocol(&self, what: String) -> Error {
+        Error::Protocol { url: Arc::clone(&self.url), what: what.into() }
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Waits between attempts, twice as long each time, until a deadline.
+pub(super) struct Patience {
+    deadline: Instant,
+    pause: Duration,
+    /// An attempt before may have been taken, whatever became of the last.
+    lost: Option<Error>,
+}
+
+impl Patience {
+    pub(super) fn until(deadline: Instant) -> Self {
+        Self { deadline, pause: PAUSE_MIN, lost: None }
+    }
+
+    /// Waits, or gives the error back when it will not pass or the time is over.
+    pub(super) async fn wait_after(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_transient() {
+            return Err(error);
+        }
+        // Half of it is luck, so that those who were cut off together do not come back together.
+        let pause = self.pause.mul_f64(0.5 + rand::random::<f64>() / 2.0);
+        if Instant::now() + pause > self.deadline {
+            return Err(self.lost.take().unwrap_or(error));
+        }
+        if error.is_outcome_unknown() {
+            self.lost = Some(error);
+        }
+        tokio::time::sleep(pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}

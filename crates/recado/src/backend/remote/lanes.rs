@@ -1,0 +1,238 @@
+//! Enqueues on their way to a server.
+//!
+//! Each queue has a few *lanes*, each a producer of its own to the server, with a name that no other process
+//! and no earlier life of this one has: batches of one lane are numbered and go one after the other, so a
+//! repeat of a batch whose answer was lost makes no second job, however late it arrives. What waits while a
+//! lane is under way goes together in its next batch.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use recado_core::NewJob;
+use reqwest::Method;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::super::Placed;
+use super::http::{Http, Patience};
+use super::{ANSWER_TIME_MAX, wire};
+use crate::error::Error;
+
+/// Batches of one queue that are under way at the same time.
+const LANES_MAX: usize = 4;
+/// Jobs that go together although each stands for itself.
+const TOGETHER_JOBS_MAX: usize = 1_000;
+/// .. and their payloads, in bytes.
+const TOGETHER_BYTES_MAX: usize = 1 << 20;
+
+type Answer = Result<Vec<Option<Placed>>, Error>;
+
+/// Jobs of one caller, who waits.
+struct Order {
+    jobs: Vec<NewJob>,
+    deadline: Instant,
+    promise: oneshot::Sender<Answer>,
+}
+
+/// A producer's name and the number of its last batch that was taken.
+struct Lane {
+    name: String,
+    seq: u64,
+}
+
+impl Lane {
+    fn new() -> Self {
+        Self { name: format!("recado-rs:{:032x}", rand::random::<u128>()), seq: 0 }
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Order>,
+    idle: Vec<Lane>,
+    lanes: usize,
+}
+
+struct Queue {
+    name: Box<str>,
+    line: Mutex<Line>,
+}
+
+impl Queue {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Lanes {
+    http: Arc<Http>,
+    deadline: Duration,
+    queues: Mutex<HashMap<Box<str>, Arc<Queue>>>,
+}
+
+impl Lanes {
+    pub(super) fn new(http: Arc<Http>, deadline: Duration) -> Self {
+        Self { http, deadline, queues: Mutex::default() }
+    }
+
+    /// Dropping the future does not take back what is under way.
+    pub(super) async fn enqueue(&self, queue: &str, jobs: Vec<NewJob>) -> Answer {
+        let (promise, promised) = oneshot::channel();
+        let queue = self.queue(queue);
+        let lane = {
+            let mut line = queue.line();
+            line.waiting.push_back(Order { jobs, deadline: Instant::now() + self.deadline, promise });
+            match line.idle.pop() {
+                None if line.lanes < LANES_MAX => {
+                    line.lanes += 1;
+                    Some(Lane::new())
+                }
+                idle => idle,
+            }
+        };
+        if let Some(lane) = lane {
+            tokio::spawn(work(Arc::clone(&self.http), queue, lane));
+        }
+        promised.await.unwrap_or(Err(Error::RuntimeEnded))
+    }
+
+    fn queue(&self, name: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(name) {
+            return Arc::clone(queue);
+        }
+        let queue = Arc::new(Queue { name: name.into(), line: Mutex::default() });
+        queues.insert(name.into(), Arc::clone(&queue));
+        queue
+    }
+}
+
+/// Sends what waits until nothing does.
+async fn work(http: Arc<Http>, queue: Arc<Queue>, mut lane: Lane) {
+    loop {
+        let batch = {
+            let mut line = queue.line();
+            let batch = next_batch(&mut line.waiting);
+            if batch.is_empty() {
+                line.idle.push(lane);
+                return;
+            }
+            batch
+        };
+        send(&http, &queue.name, &mut lane, batch).await;
+    }
+}
+
+/// A caller's own batch goes alone: it is in or refused as a whole.
+fn next_batch(waiting: &mut VecDeque<Order>) -> Vec<Order> {
+    let mut batch: Vec<Order> = Vec::new();
+    let mut bytes = 0;
+    while let Some(order) = waiting.front() {
+        let [job] = order.jobs.as_slice() else {
+            if batch.is_empty() {
+                batch.extend(waiting.pop_front());
+            }
+            break;
+        };
+        bytes += job.payload.len();
+        if batch.len() == TOGETHER_JOBS_MAX || (bytes > TOGETHER_BYTES_MAX && !batch.is_empty()) {
+            break;
+        }
+        batch.extend(waiting.pop_front());
+    }
+    batch
+}
+
+/// Sends a batch. One that is refused is halved until the refusal meets only those it is about.
+async fn send(http: &Http, queue: &str, lane: &mut Lane, batch: Vec<Order>) {
+    let mut todo = vec![batch];
+    while let Some(mut batch) = todo.pop() {
+        match post(http, queue, lane, &batch).await {
+            Ok(placed) => answer(batch, placed),
+            Err(error @ Error::Refused(_)) if batch.len() > 1 => {
+                tracing::debug!(%error, jobs = batch.len(), "a batch was refused: its halves go by themselves");
+                let second = batch.split_off(batch.len() / 2);
+                todo.extend([second, batch]);
+            }
+            Err(error) => {
+                // A limit that one job has met is there for all behind it.
+                if is_about_the_queue(&error) {
+                    batch.extend(todo.drain(..).flatten());
+                }
+                batch.into_iter().for_each(|order| drop(order.promise.send(Err(error.clone()))));
+            }
+        }
+    }
+}
+
+fn is_about_the_queue(error: &Error) -> bool {
+    match error {
+        Error::Refused(problem) => matches!(problem.status(), 401 | 403 | 404 | 429 | 507),
+        _ => true,
+    }
+}
+
+fn answer(batch: Vec<Order>, placed: Option<Vec<Placed>>) {
+    let mut placed = placed.map(Vec::into_iter);
+    for order in batch {
+        let entries = order.jobs.iter().map(|_| placed.as_mut().and_then(Iterator::next)).collect();
+        // Whoever does not wait any more does not want to know.
+        drop(order.promise.send(Ok(entries)));
+    }
+}
+
+/// Sends one numbered batch until it is answered or its time is over.
+async fn post(http: &Http, queue: &str, lane: &mut Lane, batch: &[Order]) -> Result<Option<Vec<Placed>>, Error> {
+    let path = format!("/v1/queues/{queue}/jobs");
+    let deadline = batch.iter().map(|order| order.deadline).max().unwrap_or_else(Instant::now);
+    let mut patience = Patience::until(deadline);
+    let jobs = || batch.iter().flat_map(|order| &order.jobs);
+    let mut body = wire::enqueue(&lane.name, lane.seq + 1, jobs())?;
+    loop {
+        let answered = http.call(Method::POST, &path, Some(body.clone()), ANSWER_TIME_MAX).await;
+        let error = match answered {
+            Ok(answer) => {
+                lane.seq += 1;
+                return wire::enqueued(&answer).map_err(|what| http.protocol(what));
+            }
+            Err(error) => error,
+        };
+        if error.code() == Some("producer-gap") && lane.seq > 0 {
+            // The server forgot this lane (it was restored, or the queue deleted): nothing of the batch is there.
+            *lane = Lane::new();
+            body = wire::enqueue(&lane.name, lane.seq + 1, jobs())?;
+            continue;
+        }
+        if let Err(error) = patience.wait_after(error).await {
+            if error.is_outcome_unknown() || error.is_transient() {
+                // The number may be taken: who comes next starts anew.
+                *lane = Lane::new();
+            }
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(sizes: &[usize]) -> VecDeque<Order> {
+        let order = |size: &usize| Order {
+            jobs: vec![NewJob { payload: vec![b'1'; 600 << 10], ..NewJob::default() }; *size],
+            deadline: Instant::now(),
+            promise: oneshot::channel().0,
+        };
+        sizes.iter().map(order).collect()
+    }
+
+    #[test]
+    fn single_jobs_go_together_and_a_batch_goes_alone() {
+        let mut line = waiting(&[1, 2, 1, 1]);
+        let sizes = std::iter::from_fn(|| Some(next_batch(&mut line)).filter(|batch| !batch.is_empty()));
+        let sizes: Vec<Vec<usize>> = sizes.map(|batch| batch.iter().map(|order| order.jobs.len()).collect()).collect();
+        // Two payloads of 600 KiB are more than go together.
+        assert_eq!(sizes, [vec![1], vec![2], vec![1], vec![1]]);
+    }
+}

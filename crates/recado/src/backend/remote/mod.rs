@@ -1,0 +1,115 @@
+//! A server, over its HTTP API.
+
+mod http;
+mod lanes;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::{JobId, NewJob, Receive, Settle};
+use reqwest::Method;
+use tokio::time::Instant;
+
+use super::{JobNow, Placed, Received, SettleAnswer};
+use crate::delivery::Delivery;
+use crate::error::Error;
+
+use http::{Http, Patience};
+use lanes::Lanes;
+
+/// How a server is talked to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConnectOptions {
+    /// The key, as in `rk_...`; none by default.
+    pub key: Option<String>,
+    /// How long a call is repeated while the server cannot be reached or is busy; 30 s by default. A worker's
+    /// own calls have no deadline: it goes on when the server is back.
+    pub deadline: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self { key: None, deadline: Duration::from_secs(30) }
+    }
+}
+
+pub(crate) struct Remote {
+    http: Arc<Http>,
+    lanes: Lanes,
+    deadline: Duration,
+}
+
+/// How long a settle or a receive that does not wait may take to be answered.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+impl Remote {
+    pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, Error> {
+        let http = Arc::new(Http::new(url, options.key.as_deref())?);
+        let lanes = Lanes::new(Arc::clone(&http), options.deadline);
+        Ok(Self { http, lanes, deadline: options.deadline })
+    }
+
+    pub(crate) async fn enqueue(&self, queue: &str, jobs: Vec<NewJob>) -> Result<Vec<Option<Placed>>, Error> {
+        self.lanes.enqueue(queue, jobs).await
+    }
+
+    pub(crate) async fn receive(
+        &self,
+        receive: &Receive,
+        settle: &[Settle],
+        wait: Duration,
+    ) -> Result<Received, Error> {
+        let body = wire::receive(receive, settle, wait)?;
+        let answer = self.http.call(Method::POST, "/v1/receive", Some(body), wait + ANSWER_TIME_MAX).await?;
+        wire::received(&answer).map_err(|what| self.http.protocol(what))
+    }
+
+    /// The same `attemptId` again answers with the same jobs. If there were none it may take one: it is
+    /// given back like the others.
+    pub(crate) async fn reclaim(&self, receive: &Receive) -> Result<Vec<Delivery>, Error> {
+        let again = Receive { max: 1, ..receive.clone() };
+        Ok(self.receive(&again, &[], Duration::ZERO).await?.jobs)
+    }
+
+    pub(crate) async fn settle(&self, settle: &[Settle]) -> Result<SettleAnswer, Error> {
+        let body = wire::settle(settle)?;
+        let answer = self.http.call(Method::POST, "/v1/settle", Some(body), ANSWER_TIME_MAX).await?;
+        wire::settled(&answer).map_err(|what| self.http.protocol(what))
+    }
+
+    pub(crate) async fn job(&self, id: JobId, wait: Duration) -> Result<JobNow, Error> {
+        let path = format!("/v1/jobs/{id}?wait={}ms", wait.as_millis());
+        let answer = self.ask(Method::GET, &path, None, wait).await?;
+        wire::job(&answer).map_err(|what| self.http.protocol(what))
+    }
+
+    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[&str]) -> Result<Vec<JobNow>, Error> {
+        let path = format!("/v1/queues/{queue}/jobs?type={kind}&state={}&limit=1000", states.join(","));
+        let answer = self.ask(Method::GET, &path, None, Duration::ZERO).await?;
+        wire::jobs(&answer).map_err(|what| self.http.protocol(what))
+    }
+
+    pub(crate) async fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<(), Error> {
+        let body = reason.map(wire::reason).transpose()?;
+        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), body, Duration::ZERO).await.map(drop)
+    }
+
+    /// A call that changes nothing more when it is made twice, repeated until the deadline.
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        wait: Duration,
+    ) -> Result<bytes::Bytes, Error> {
+        let mut patience = Patience::until(Instant::now() + self.deadline + wait);
+        loop {
+            match self.http.call(method.clone(), path, body.clone(), wait + ANSWER_TIME_MAX).await {
+                Err(error) => patience.wait_after(error).await?,
+                answered => return answered,
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Putting jobs in a queue.
+
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use recado_core::{Dedup, JobId, NewJob, OnDuplicate, When};
+
+use crate::error::Error;
+use crate::job::{Job, millis};
+use crate::recado::Recado;
+
+/// A job that is in its queue, durably.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Enqueued {
+    /// Its id. `None` only over a server, when the connection broke before the first answer and the repeat
+    /// found the job there already: it is in, once, but its id was in the lost answer.
+    pub id: Option<JobId>,
+    /// A job with the same deduplication key was there; `id` is that one's.
+    pub deduplicated: bool,
+}
+
+/// An enqueue under construction: await it.
+#[must_use = "nothing is enqueued before it is awaited"]
+pub struct Enqueue<'r> {
+    recado: &'r Recado,
+    queue: Box<str>,
+    job: Result<NewJob, Error>,
+    headers: BTreeMap<String, serde_json::Value>,
+}
+
+impl<'r> Enqueue<'r> {
+    pub(crate) fn new<J: Job>(recado: &'r Recado, job: &J) -> Self {
+        Self { recado, queue: J::QUEUE.into(), job: new_job(job), headers: BTreeMap::new() }
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut NewJob)) -> Self {
+        if let Ok(job) = &mut self.job {
+            set(job);
+        }
+        self
+    }
+
+    /// Into this queue instead of [`Job::QUEUE`].
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Not before so long from now, at most 365 days.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|job| job.when = When::After(millis(delay)))
+    }
+
+    /// Not before this instant; one in the past is now.
+    pub fn run_at(self, at: SystemTime) -> Self {
+        let at = at.duration_since(UNIX_EPOCH).map_or(0, millis);
+        self.set(|job| job.when = When::At(at))
+    }
+
+    /// Higher first; 0 unless set.
+    pub fn priority(self, priority: u8) -> Self {
+        self.set(|job| job.priority = priority)
+    }
+
+    /// Jobs that belong together, as of one tenant: ordered, served fairly or limited together.
+    pub fn group(self, group: &str) -> Self {
+        self.set(|job| job.group = Some(group.into()))
+    }
+
+    /// The business object it is about, to find it by.
+    pub fn business_id(self, id: &str) -> Self {
+        self.set(|job| job.business_id = Some(id.into()))
+    }
+
+    /// No second job with this key while the first is unfinished: the enqueue answers with the first.
+    pub fn dedup(self, key: &str) -> Self {
+        self.dedup_with(key, None, OnDuplicate::Keep)
+    }
+
+    /// As [`Enqueue::dedup`], for a fixed time (`None` is as long as the first is unfinished), and with what
+    /// becomes of the second.
+    pub fn dedup_with(self, key: &str, lasts: Option<Duration>, on_duplicate: OnDuplicate) -> Self {
+        self.set(|job| job.dedup = Some(Dedup { key: key.into(), for_ms: lasts.map(millis), on_duplicate }))
+    }
+
+    /// Of all jobs of the queue with this key one runs; the others complete with its result.
+    pub fn idempotency_key(self, key: &str) -> Self {
+        self.set(|job| job.idempotency_key = Some(key.into()))
+    }
+
+    /// Gone, as expired, unless a worker received it within this time.
+    pub fn expires_after(self, time: Duration) -> Self {
+        self.set(|job| job.expires_after_ms = Some(millis(time)))
+    }
+
+    /// An entry of the job's headers, which workers see; at most 32 and 8 KiB.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+impl<'r> IntoFuture for Enqueue<'r> {
+    type Output = Result<Enqueued, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'r>>;
+
+    /// # Errors
+    /// [`Error::Refused`] with what is wrong (`invalid-request`, `payload-too-large`, `queue-full`, ..), or why
+    /// the queue could not be reached until the deadline. A repeat by this library makes no second job.
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut job = self.job?;
+            job.headers = headers(&self.headers)?;
+            let mut placed = self.recado.place(&self.queue, vec![job]).await.map_err(single)?;
+            Ok(placed.pop().unwrap_or(Enqueued { id: None, deduplicated: false }))
+        })
+    }
+}
+
+/// Several jobs of one type, all in or none: await it.
+#[must_use = "nothing is enqueued before it is awaited"]
+pub struct EnqueueAll<'r> {
+    recado: &'r Recado,
+    queue: Box<str>,
+    jobs: Result<Vec<NewJob>, Error>,
+}
+
+impl<'r> EnqueueAll<'r> {
+    pub(crate) fn new<J: Job>(recado: &'r Recado, jobs: impl IntoIterator<Item = J>) -> Self {
+        let jobs = jobs.into_iter().map(|job| new_job(&job)).collect();
+        Self { recado, queue: J::QUEUE.into(), jobs }
+    }
+
+    /// Into this queue instead of [`Job::QUEUE`].
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Not before so long from now, at most 365 days.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.jobs.iter_mut().flatten().for_each(|job| job.when = When::After(millis(delay)));
+        self
+    }
+
+    /// Higher first; 0 unless set.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.jobs.iter_mut().flatten().for_each(|job| job.priority = priority);
+        self
+    }
+}
+
+impl<'r> IntoFuture for EnqueueAll<'r> {
+    type Output = Result<Vec<Enqueued>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'r>>;
+
+    /// # Errors
+    /// As [`Enqueue`]; [`Problem::errors`](crate::Problem::errors) names each bad entry by its index. At most
+    /// 10,000 jobs and 16 MiB.
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut jobs = self.jobs?;
+            let headers = headers(&BTreeMap::new())?;
+            jobs.iter_mut().for_each(|job| job.headers.clone_from(&headers));
+            self.recado.place(&self.queue, jobs).await
+        })
+    }
+}
+
+fn new_job<J: Job>(job: &J) -> Result<NewJob, Error> {
+    Ok(NewJob {
+        kind: J::NAME.into(),
+        schema_version: J::SCHEMA_VERSION,
+        payload: serde_json::to_vec(job).map_err(Error::json("this job cannot be written as JSON"))?,
+        overrides: J::options().overrides(),
+        ..NewJob::default()
+    })
+}
+
+fn headers(own: &BTreeMap<String, serde_json::Value>) -> Result<Option<Vec<u8>>, Error> {
+    let write = |headers| serde_json::to_vec(headers).map_err(Error::json("these headers cannot be written"));
+    (!own.is_empty()).then(|| write(own)).transpose()
+}
+
+/// A refusal of one job names no place in an array.
+fn single(error: Error) -> Error {
+    match error {
+        Error::Refused(problem) => Error::Refused(problem.single()),
+        other => other,
+    }
+}
