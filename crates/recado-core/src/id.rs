@@ -13,6 +13,7 @@ pub(crate) type ShardNumber = u16;
 /// A job's id: a UUID of version 7 whose random part carries the shard (12 bits) and the sequence
 /// number (48 bits) that the shard gave it. Opaque to everyone but the server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(Rust, packed(8))] // The state is full of these: no room is lost to the alignment of a u128.
 pub struct JobId(pub u128);
 
 const SEQ_BITS: u32 = 48;
@@ -60,7 +61,7 @@ impl JobId {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "job_{:032x}", self.0)
+        write!(f, "job_{:032x}", { self.0 })
     }
 }
 
@@ -72,6 +73,7 @@ impl fmt::Debug for JobId {
 
 /// A keyed 128-bit hash that stands for a string in the state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(Rust, packed(8))] // Like JobId.
 pub struct Hash(pub u128);
 
 /// The key of all hashes of one data directory, drawn once from the system's entropy.

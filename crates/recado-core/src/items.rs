@@ -143,7 +143,7 @@ impl State {
             ItemKind::Queue => self.queues.get_mut(&number).map(|queue| &mut queue.link),
             ItemKind::Job => Some(&mut self.jobs[number].link),
             ItemKind::Saved => self.keys[number].saved.as_mut().map(|saved| &mut saved.link),
-            ItemKind::Dedup => Some(&mut self.dedups[number].link),
+            ItemKind::Dedup => self.dedups[number].window.as_mut().map(|window| &mut window.link),
             ItemKind::Producer => Some(&mut self.producers[number].link),
             ItemKind::Request => Some(&mut self.requests[number].link),
             ItemKind::Task => self.tasks.get_mut(&whole(number, newest)).map(|task| &mut task.link),
@@ -199,7 +199,7 @@ impl State {
             ItemKind::Queue => self.queues[&number].link,
             ItemKind::Job => self.jobs[number].link,
             ItemKind::Saved => self.keys[number].saved.as_ref().map_or_else(Link::default, |saved| saved.link),
-            ItemKind::Dedup => self.dedups[number].link,
+            ItemKind::Dedup => self.dedups[number].window.as_ref().map_or_else(Link::default, |window| window.link),
             ItemKind::Producer => self.producers[number].link,
             ItemKind::Request => self.requests[number].link,
             ItemKind::Task => self.tasks[&whole(number, self.last_number)].link,
@@ -268,7 +268,7 @@ impl State {
             ItemKind::Queue => self.queues.contains_key(&number),
             ItemKind::Job => self.jobs.get(number).is_some(),
             ItemKind::Saved => self.keys.get(number).is_some_and(|key| key.saved.is_some()),
-            ItemKind::Dedup => self.dedups.get(number).is_some(),
+            ItemKind::Dedup => self.dedups.get(number).is_some_and(|entry| entry.window.is_some()),
             ItemKind::Producer => self.producers.get(number).is_some(),
             ItemKind::Request => self.requests.get(number).is_some(),
             ItemKind::Task => self.tasks.contains_key(&whole(number, self.last_number)),
@@ -280,14 +280,7 @@ impl State {
 
     fn places_of(&self, kind: ItemKind, number: u32) -> Vec<Place> {
         match kind {
-            ItemKind::Job => {
-                let job = &self.jobs[number];
-                let mut places = alloc::vec![job.payload(), job.meta()];
-                if let Some(extra) = &job.extra {
-                    places.extend(extra.errors.iter().chain(&extra.result).chain(&extra.progress));
-                }
-                places
-            }
+            ItemKind::Job => self.jobs[number].places().collect(),
             ItemKind::Saved => self.keys[number].saved.iter().filter_map(|saved| saved.result).collect(),
             ItemKind::Request => alloc::vec![self.requests[number].answer],
             ItemKind::Task => self.tasks[&whole(number, self.last_number)].patch.into_iter().collect(),

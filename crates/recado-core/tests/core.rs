@@ -40,3 +40,5 @@ mod property;
 mod queries;
 #[path = "core/replay.rs"]
 mod replay;
+#[path = "core/work.rs"]
+mod work;

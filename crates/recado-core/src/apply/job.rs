@@ -1,11 +1,13 @@
 //! Facts about one job: how it comes, what becomes of its deliveries, how it ends.
 
+use alloc::boxed::Box;
+
 use super::queue::ensure_queue;
 use super::{count, on};
 use crate::event::{Death, Due, JobCopy, JobRecord, Lease, LeaseState, Removal, Span};
 use crate::figures::Count;
 use crate::reply::State as JobState;
-use crate::state::{Attempt, Job, NONE, Slot, State, flag};
+use crate::state::{Attempt, Delivery, Errors, Job, NONE, Rare, Slot, State, flag};
 
 /// Of so many first finished jobs a replay counts the failures that halt it.
 const FIRST_FINISHED: u64 = 10;
@@ -16,7 +18,7 @@ pub(super) fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
         state.line_at = state.line_at.max(record.due_at);
     }
     let at = record.id.enqueued_at();
-    let slot = state.tie_job(position, record.clone());
+    let slot = state.tie_job(position, record);
     // The job before it is unfinished, even where a trimmed log has not shown it yet; its end releases this one.
     state.jobs[slot].state = match record.behind {
         Some(_) => JobState::Blocked,
@@ -32,29 +34,34 @@ pub(super) fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
 
 /// Fields of a copied job that only some jobs have.
 pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
-    let has_more = copy.lease.is_some()
-        || copy.error_count > 0
-        || copy.result.is_some()
-        || copy.progress.is_some()
-        || copy.death.is_some()
-        || copy.task.is_some()
-        || copy.released_dedup.is_some()
-        || copy.earlier_deliveries > 0
-        || copy.state.is_final();
-    if has_more {
+    if let Some(lease) = &copy.lease {
+        job.extra().delivery = Delivery::Of(Box::new(lease.clone()));
+    }
+    if copy.error_count > 0 {
+        let places = copy.errors.iter().map(|span| span.at(position)).collect();
+        job.extra().errors = Some(Box::new(Errors { places, count: copy.error_count }));
+    }
+    if copy.ended_at > 0 || copy.state.is_final() || copy.state == JobState::Dead {
         let extra = job.extra();
-        extra.lease.clone_from(&copy.lease);
-        extra.errors = copy.errors.iter().map(|span| span.at(position)).collect();
-        extra.error_count = copy.error_count;
         extra.result = copy.result.map(|span| span.at(position));
-        extra.progress = copy.progress.map(|span| span.at(position));
-        extra.cancel_requested = copy.cancel_requested;
         extra.ended_at = copy.ended_at;
         extra.keep_until = copy.keep_until;
-        extra.death.clone_from(&copy.death);
-        extra.task = copy.task;
-        extra.released_dedup = copy.released_dedup;
-        extra.earlier_deliveries = copy.earlier_deliveries;
+        extra.death = copy.death.clone().map(Box::new);
+    }
+    let rare = Rare {
+        progress: copy.progress.map(|span| span.at(position)),
+        payload: None,
+        cancel_requested: copy.cancel_requested,
+        task: copy.task,
+        released_dedup: copy.released_dedup,
+        earlier_deliveries: copy.earlier_deliveries,
+        behind: copy.record.behind,
+    };
+    if rare != Rare::default() {
+        *job.make_rare() = rare;
+    }
+    if copy.state.is_final() || copy.state == JobState::Dead {
+        job.shrink();
     }
 }
 
@@ -64,10 +71,10 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
 pub(super) fn is_as_copied(state: &State, slot: Slot, copy: &JobCopy) -> bool {
     let job = &state.jobs[slot];
     let priority = state.lane_name(job).priority;
-    let ends = |lease: Option<&Lease>| lease.map(|l| (l.nonce, l.ends_elapsed_at, l.timeout_elapsed_at));
+    let ends = |lease: &Lease| (lease.nonce, lease.ends_elapsed_at, lease.timeout_elapsed_at);
     job.state == copy.state
         && (job.due_at, priority) == (copy.record.due_at, copy.record.priority)
-        && ends(job.lease()) == ends(copy.lease.as_ref())
+        && job.lease_to_copy().as_ref().map(ends) == copy.lease.as_ref().map(ends)
         && (job.ended_at(), job.keep_until(), job.death()) == (copy.ended_at, copy.keep_until, copy.death.as_ref())
         && job.cancel_requested() == copy.cancel_requested
         && job.has(flag::IGNORE_KEY) == copy.ignore_key
@@ -89,12 +96,7 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         state.release_group(slot);
         state.untie_job(slot);
     });
-    let slot = state.tie_job(position, copy.record.clone());
-    let was_carrier = state.jobs[slot].carries_key() && copy.state.is_final();
-    if was_carrier {
-        let key = state.jobs[slot].key;
-        state.keys[key].carriers -= 1;
-    }
+    let slot = state.tie_job(position, &copy.record);
     let job = &mut state.jobs[slot];
     job.state = copy.state;
     job.attempts = copy.attempts as u16;
@@ -136,9 +138,9 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: &Lease) {
     job.deliveries = job.deliveries.saturating_add(1);
     let (group, waited_ms, number) = (job.group, at.saturating_sub(job.due_at), job.queue);
     let extra = job.extra();
-    extra.lease = Some(lease.clone());
-    extra.progress = None;
+    extra.delivery = Delivery::Of(Box::new(lease.clone()));
     extra.due_elapsed_at = None;
+    job.set_progress(None);
     state.take_turn(group);
     state.stand(slot);
     remember_attempt(state, slot, lease);
@@ -152,7 +154,7 @@ pub(super) fn remember_attempt(state: &mut State, slot: Slot, lease: &Lease) {
         let id = state.jobs[slot].id;
         let attempt = state
             .attempts
-            .entry(hash.0)
+            .entry(hash)
             .or_insert_with(|| Attempt { jobs: Default::default(), received_at: lease.received_at });
         // The jobs of one receive have its instant in common; a copy may show one of an earlier receive.
         if lease.received_at > attempt.received_at {
@@ -172,11 +174,10 @@ pub(super) fn forget_attempt(state: &mut State, slot: Slot) {
     let Some(hash) = state.jobs[slot].lease().and_then(|lease| lease.attempt) else { return };
     let id = state.jobs[slot].id;
     let is_of_it = |attempt: &Attempt| attempt.jobs.contains(&id);
-    let attempt = if state.attempts.get(&hash.0).is_some_and(is_of_it) { state.attempts.remove(&hash.0) } else { None };
+    let attempt = if state.attempts.get(&hash).is_some_and(is_of_it) { state.attempts.remove(&hash) } else { None };
     // A copy of another of its jobs must not make it repeatable again.
     for id in attempt.map(|attempt| attempt.jobs).unwrap_or_default() {
-        let job = state.slot_of(id).map(|slot| &mut state.jobs[slot]);
-        if let Some(lease) = job.and_then(|job| job.extra.as_mut()?.lease.as_mut()) {
+        if let Some(lease) = state.slot_of(id).and_then(|slot| state.jobs[slot].lease_mut()) {
             lease.attempt = None;
         }
     }
@@ -190,12 +191,11 @@ pub(super) fn extended(state: &mut State, slot: Slot, ends_elapsed_at: u64, prog
     state.unstand(slot);
     let job = &mut state.jobs[slot];
     job.state = JobState::InFlight;
-    let extra = job.extra();
-    extra.due_elapsed_at = None;
+    job.extra().due_elapsed_at = None;
     if progress.is_some() {
-        extra.progress = progress;
+        job.set_progress(progress);
     }
-    if let Some(lease) = &mut extra.lease {
+    if let Some(lease) = job.lease_mut() {
         lease.ends_elapsed_at = ends_elapsed_at;
         lease.state = LeaseState::Held;
         lease.interrupted = false;
@@ -212,7 +212,7 @@ pub(super) fn end_attempt(state: &mut State, slot: Slot, at: u64) {
 }
 
 pub(super) fn set_lease_state(job: &mut Job, to: LeaseState) {
-    if let Some(lease) = job.extra.as_mut().and_then(|extra| extra.lease.as_mut()) {
+    if let Some(lease) = job.lease_mut() {
         lease.state = to;
     }
 }
@@ -286,17 +286,15 @@ pub(super) fn finish(
     let job = &mut state.jobs[slot];
     change(job);
     job.state = how;
-    let key = job.key;
     let extra = job.extra();
-    extra.shrink();
-    extra.task = None;
     extra.ended_at = at;
     extra.keep_until = keep_until.unwrap_or(at);
     extra.death = None;
-    extra.cancel_requested = false;
-    if key != NONE {
-        state.keys[key].carriers -= 1;
+    if let Some(rare) = job.rare_mut() {
+        rare.task = None;
+        rare.cancel_requested = false;
     }
+    job.shrink();
     if keep_until.is_some() {
         state.stand(slot);
     } else {
@@ -330,8 +328,8 @@ pub(super) fn died(
         state.release_group(slot);
     }
     let dedup = state.jobs[slot].dedup;
-    if dedup != NONE && state.dedups[dedup].window.dedup.until.is_none() {
-        state.jobs[slot].extra().released_dedup = Some(state.dedups[dedup].window.dedup);
+    if dedup != NONE && state.dedups[dedup].window.is_none() {
+        state.jobs[slot].make_rare().released_dedup = Some(state.dedups[dedup].record());
     }
     state.release_dedup(slot);
     state.ended.push(state.jobs[slot].id);
@@ -342,10 +340,12 @@ pub(super) fn died(
         job.add_error(place);
     }
     let extra = job.extra();
-    extra.shrink();
-    extra.task = None;
     extra.ended_at = at;
-    extra.death = Some(death.clone());
+    extra.death = Some(Box::new(death.clone()));
+    if let Some(rare) = job.rare_mut() {
+        rare.task = None;
+    }
+    job.shrink();
     state.stand(slot);
 }
 
@@ -371,7 +371,7 @@ pub(super) fn replayed(
 ) {
     state.unstand(slot);
     state.release_group(slot);
-    if let Some(dedup) = state.jobs[slot].extra().released_dedup.take() {
+    if let Some(dedup) = state.jobs[slot].rare_mut().and_then(|rare| rare.released_dedup.take()) {
         state.hold_dedup(position, slot, dedup);
     }
     let job = &mut state.jobs[slot];
@@ -383,13 +383,13 @@ pub(super) fn replayed(
     job.replays = job.replays.saturating_add(1);
     job.set(flag::IGNORE_KEY, ignore_key);
     set_lease_state(job, LeaseState::Replayed);
-    let extra = job.extra();
-    extra.death = None;
-    extra.earlier_deliveries = earlier_deliveries;
-    extra.cancel_requested = false;
-    extra.task = Some(task);
+    job.extra().death = None;
+    let rare = job.make_rare();
+    rare.earlier_deliveries = earlier_deliveries;
+    rare.cancel_requested = false;
+    rare.task = Some(task);
     if let Some(payload) = payload {
-        extra.payload = Some(payload.at(position));
+        rare.payload = Some(payload.at(position));
     }
     state.stand(slot);
 }

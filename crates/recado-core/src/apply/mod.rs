@@ -40,27 +40,15 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
         Event::JobCopied(copy) => job_copied(state, position, copy),
         Event::KeySaved { key, queue, until, result, ended } => {
             key_saved(state, position, *key, *queue, *until, *result);
-            if let Some(slot) = state.keys.find(key.0) {
-                if *ended {
-                    // The job that shows it may stand behind it.
-                    state.mark_ended(slot);
-                } else {
-                    // Jobs that stand before the copy in a trimmed log did not know of the result.
-                    state.restand_key(slot, NONE, false);
-                }
+            if let Some(slot) = state.keys.find(key.0).filter(|_| *ended) {
+                // The job that shows it may stand behind it.
+                state.mark_ended(slot);
             }
         }
         Event::KeyEnded { key, kept } => {
             if let Some(slot) = state.keys.find(key.0) {
                 // The jobs that show it may stand behind this in a trimmed log.
-                if *kept {
-                    state.mark_ended(slot)
-                } else {
-                    state.end_saved(slot)
-                }
-                if state.keys.get(slot).is_some_and(|there| there.hash == *key) {
-                    state.restand_key(slot, NONE, false);
-                }
+                if *kept { state.mark_ended(slot) } else { state.end_saved(slot) }
             }
         }
         Event::DedupSet(window) => {
@@ -143,7 +131,9 @@ fn release_followers(state: &mut State, seq: u64) {
         on(state, follower, |state, slot| {
             if state.jobs[slot].state == JobState::Blocked {
                 state.unstand(slot);
-                state.jobs[slot].extra().behind = None;
+                if let Some(rare) = state.jobs[slot].rare_mut() {
+                    rare.behind = None;
+                }
                 let at_once = state.jobs[slot].has(flag::AT_ONCE);
                 state.jobs[slot].state = if at_once { JobState::Ready } else { JobState::Delayed };
                 state.stand(slot);
@@ -163,9 +153,6 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 let [result, error] = [result, error].map(|span| span.map(|span| span.at(position)));
                 completed(state, slot, *at, result, error, *keep_until);
             }
-            if let Some(slot) = key.and_then(|key| state.keys.find(key.0)) {
-                state.restand_key(slot, NONE, true);
-            }
         }
         Event::Received { seq, lease, key, holds_group } => {
             state.fence = state.fence.max(lease.fence);
@@ -177,12 +164,13 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 received(state, slot, lease);
             } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {
                 // A job that a trimmed log does not show takes the key like any other.
-                state.restand_key(key, NONE, true);
+                let fence = &mut state.keys[key].fence;
+                *fence = lease.fence.max(*fence);
             }
         }
         Event::Renewed { seq, ends_elapsed_at } => on(state, *seq, |state, slot| {
             state.unstand(slot);
-            if let Some(lease) = &mut state.jobs[slot].extra().lease {
+            if let Some(lease) = state.jobs[slot].lease_mut() {
                 lease.ends_elapsed_at = *ends_elapsed_at;
                 lease.interrupted = false;
             }
@@ -197,7 +185,6 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 count(state, slot, Count::Skipped, *at);
                 finish(state, slot, JobState::Completed, *at, *keep_until, |job| {
                     job.set(flag::SKIPPED, true);
-                    job.extra().task = None;
                 });
             });
         }
@@ -237,7 +224,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
         }
         Event::CancelRequested { seq } => on(state, *seq, |state, slot| {
             state.unstand(slot);
-            state.jobs[slot].extra().cancel_requested = true;
+            state.jobs[slot].make_rare().cancel_requested = true;
             let worker = state.jobs[slot].lease().and_then(|lease| lease.worker.as_deref());
             if let Some(worker) = worker.map(|worker| state.worker_hash(worker)) {
                 state.cancel_news.push(worker);
@@ -258,6 +245,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
         Event::Patched { seq, priority, due_at, payload, payload_hash } => on(state, *seq, |state, slot| {
             state.unstand(slot);
             state.change_priority(slot, *priority);
+            let lapsed = state.lease_state(&state.jobs[slot]) == Some(LeaseState::Lapsed);
             let job = &mut state.jobs[slot];
             if let Some(due_at) = due_at {
                 job.set_due(*due_at, None);
@@ -268,22 +256,19 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             }
             if let Some(payload) = payload {
                 // A late ack would be about the old payload: the new one must run.
-                if job.lease().is_some_and(|lease| lease.state == LeaseState::Lapsed) {
+                if lapsed {
                     set_lease_state(job, LeaseState::Replaced);
                 }
-                job.extra().payload = Some(payload.at(position));
+                job.make_rare().payload = Some(payload.at(position));
             }
             let dedup = job.dedup;
             if let Some(hash) = payload_hash.filter(|_| dedup != NONE) {
-                state.dedups[dedup].window.dedup.payload = hash;
+                state.dedups[dedup].payload = hash;
             }
             state.stand(slot);
         }),
         Event::Settled { seq, at, outcome, is_end } => {
-            on(state, *seq, |state, slot| {
-                let lease = state.jobs[slot].extra.as_mut().and_then(|extra| extra.lease.as_mut());
-                lease.into_iter().for_each(|lease| lease.outcome = Some(*outcome));
-            });
+            on(state, *seq, |state, slot| state.jobs[slot].set_outcome(*outcome));
             if *is_end {
                 state.remember_settle(position, *seq, *at, *outcome);
             }

@@ -110,7 +110,12 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
         state.unlink_item(ItemKind::Producer, slot);
         state.producers.remove(slot);
     }
-    let dedups = state.dedups.iter().filter(|(_, d)| d.window.queue == number).map(|(slot, _)| slot).take(dedups_left);
+    let dedups = state
+        .dedups
+        .iter()
+        .map(|(slot, _)| slot)
+        .filter(|slot| state.dedup_window(*slot).queue == number)
+        .take(dedups_left);
     for slot in dedups.collect::<alloc::vec::Vec<_>>() {
         state.drop_dedup(slot);
     }

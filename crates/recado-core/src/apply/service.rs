@@ -33,8 +33,7 @@ pub(super) fn started(state: &mut State, at: u64) {
     let in_flight = state.queues.values().flat_map(|queue| queue.in_flight.values().copied());
     for slot in in_flight.collect::<alloc::vec::Vec<_>>() {
         state.unstand(slot);
-        let extra = state.jobs[slot].extra();
-        if let Some(lease) = &mut extra.lease {
+        if let Some(lease) = state.jobs[slot].lease_mut() {
             let ends = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
             let grace_ends = elapsed_at.saturating_add(lease.visibility_ms.min(GRACE_MAX_MS));
             // Once its end has fallen into down time, a second start does not make it a lease that was let lapse.

@@ -10,6 +10,7 @@ use crate::event::{Event, LeaseState, Span};
 use crate::id::JobId;
 use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Reply, State as JobState};
+use crate::state::members::Members;
 use crate::state::{LANES_MAX, NONE, Slot, State, domain};
 
 /// Jobs of a business object that one command cancels; who wants all of them gone asks again until fewer
@@ -20,8 +21,14 @@ pub const CANCELLED_MAX: usize = 1_000;
 pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
     let hash = state.hash(domain::BUSINESS, 0, business_id);
     let Some(business) = state.businesses.find(hash.0) else { return Vec::new() };
-    let newest_first = state.open_of_business(business).rev();
-    newest_first.map(|slot| state.jobs[slot].id).take(CANCELLED_MAX).collect()
+    let ids = |slot: &Slot| state.jobs[*slot].id;
+    match &state.businesses[business].jobs {
+        Members::None => Vec::new(),
+        Members::One(slot) => {
+            Some(slot).filter(|slot| state.jobs[**slot].can_be_cancelled()).map(ids).into_iter().collect()
+        }
+        Members::Many(crowd) => crowd.lines.0.values().rev().map(ids).take(CANCELLED_MAX).collect(),
+    }
 }
 
 pub(crate) fn cancel(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {
@@ -71,13 +78,13 @@ pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Dr
     }
     let queue = state.queue(job.queue);
     let lane = queue.lane(job.lane);
-    let priority = patch.priority.unwrap_or(lane.priority);
+    let priority = patch.priority.unwrap_or(lane.name.priority);
     if queue.settings.ordered && priority != 0 {
         let message = format!("queue `{}` is ordered by group; leave priority out", queue.name);
         return Err(Rejection::Invalid { index: 0, pointer: "/priority", message });
     }
     if queue.lane_count() >= LANES_MAX {
-        let hash = state.lane_hash(&lane.kind, lane.schema_version, priority);
+        let hash = state.lane_hash(&lane.name.kind, lane.name.schema_version, priority);
         if !queue.lane_by_hash.contains_key(&hash) {
             let (limit, actual) = (LANES_MAX as u64, LANES_MAX as u64 + 1);
             return Err(Rejection::QueueFull { queue: (*queue.name).into(), reason: "lanes", limit, actual });

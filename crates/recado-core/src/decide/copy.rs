@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Span, TaskRecord};
+use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Lease, Span, TaskRecord};
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
 use crate::state::{NONE, SettleEntry, Slot, State, flag};
@@ -26,7 +26,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             let result = first(draft);
             Event::KeySaved { key: key.hash, queue: key.queue, until: saved.until, result, ended: saved.ended }
         }
-        ItemKind::Dedup => Event::DedupSet(Box::new(state.dedups[number].window)),
+        ItemKind::Dedup => Event::DedupSet(Box::new(state.dedup_window(number))),
         ItemKind::Producer => {
             let producer = &state.producers[number];
             Event::ProducerAdvanced { producer: producer.hash, queue: producer.queue, seq: producer.seq }
@@ -129,12 +129,12 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     let mut bytes = plan.bytes.iter();
     let mut next = |draft: &mut Draft| bytes.next().map_or_else(Span::default, |bytes| draft.put(bytes));
     let (payload, meta) = (next(draft), next(draft));
-    let extra = job.extra.as_deref();
-    let errors = extra.map_or(0, |extra| extra.errors.len());
-    let errors = (0..errors).map(|_| next(draft)).collect();
-    let result = extra.and_then(|extra| extra.result).map(|_| next(draft));
-    let progress = extra.and_then(|extra| extra.progress).map(|_| next(draft));
-    let dedup: Option<DedupRecord> = (job.dedup != NONE).then(|| state.dedups[job.dedup].window.dedup);
+    let errors = job.errors().iter().map(|_| next(draft)).collect();
+    let result = job.result().map(|_| next(draft));
+    let progress = job.progress().map(|_| next(draft));
+    let lease = job.lease_to_copy();
+    let lease_state = state.lease_state(job);
+    let dedup: Option<DedupRecord> = (job.dedup != NONE).then(|| state.dedups[job.dedup].record());
     let no_group = state.queue(job.queue).no_group;
     let record = JobRecord {
         id: job.id,
@@ -149,9 +149,9 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         dedup,
         key: state.key_of(job).map(|key| key.hash),
         business: (job.business != NONE).then(|| state.businesses[job.business].hash),
-        overrides: extra.and_then(|extra| extra.overrides.clone()),
+        overrides: job.overrides().cloned().map(Box::new),
         expires_at: job.expires_at(),
-        behind: extra.and_then(|extra| extra.behind),
+        behind: job.rare().and_then(|rare| rare.behind),
         at_once: job.has(flag::AT_ONCE),
     };
     Event::JobCopied(Box::new(JobCopy {
@@ -161,20 +161,20 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         deliveries: u32::from(job.deliveries),
         earlier_deliveries: job.earlier_deliveries(),
         replays: u32::from(job.replays),
-        due_elapsed_at: extra.and_then(|extra| extra.due_elapsed_at),
+        due_elapsed_at: job.due_elapsed_at(),
         ignore_key: job.has(flag::IGNORE_KEY),
-        lease: job.lease().cloned(),
+        lease: lease.map(|lease| Lease { state: lease_state.unwrap_or(lease.state), ..lease }),
         errors,
-        error_count: extra.map_or(0, |extra| extra.error_count),
+        error_count: job.error_count(),
         result,
         progress,
         cancel_requested: job.cancel_requested(),
         ended_at: job.ended_at(),
         keep_until: job.keep_until(),
         death: job.death().cloned(),
-        task: extra.and_then(|extra| extra.task),
+        task: job.task(),
         holds_group: state.groups[job.group].holder == plan.number,
         skipped: job.has(flag::SKIPPED),
-        released_dedup: extra.and_then(|extra| extra.released_dedup),
+        released_dedup: job.rare().and_then(|rare| rare.released_dedup),
     }))
 }

@@ -10,7 +10,7 @@ use crate::items::whole;
 use crate::meta::ErrorEntry;
 use crate::options::OnDead;
 use crate::reply::State as JobState;
-use crate::state::{Slot, State, Timer};
+use crate::state::{NONE, Slot, State, Timer};
 
 /// Finished jobs that one step forgets.
 const FORGOTTEN_MAX: usize = 100;
@@ -55,13 +55,13 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Keep(_) => forget(state, at, draft),
         Timer::Key(slot) => {
             let key = &state.keys[slot];
-            draft.push(if key.carriers == 0 {
-                Event::KeyEnded { key: key.hash, kept: key.jobs > 0 }
+            draft.push(if state.carriers(key) == 0 {
+                Event::KeyEnded { key: key.hash, kept: !key.jobs.is_empty() }
             } else {
                 Event::KeyKept { key: key.hash, until: at.saturating_add(KEY_KEPT_MS) }
             });
         }
-        Timer::Dedup(slot) => draft.push(Event::DedupEnded { hash: state.dedups[slot].window.dedup.hash }),
+        Timer::Dedup(slot) => draft.push(Event::DedupEnded { hash: state.dedups[slot].hash }),
         Timer::Request(slot) => draft.push(Event::RequestEnded { request: state.requests[slot].hash }),
         Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
@@ -80,7 +80,7 @@ fn forget(state: &State, at: u64, draft: &mut Draft) {
 
 /// A waiting job whose idempotency key has completed is completed by what the key saved.
 fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
-    let Some(slot) = state.skippable_of_key(key).next() else {
+    let Some(slot) = state.first_to_skip(&state.keys[key], NONE) else {
         panic!("a key to skip for has a waiting job");
     };
     let job = &state.jobs[slot];
@@ -155,9 +155,10 @@ impl State {
             && self.key_of(job).is_some_and(crate::state::Key::has_completed)
     }
 
-    /// Keeps `to_skip` true after a job of `key` has left where it stood.
-    pub(crate) fn tidy_skips(&mut self, key: Slot) {
-        if self.skippable_of_key(key).next().is_none() {
+    /// Keeps `to_skip` true after a job has left where it stood.
+    pub(crate) fn tidy_skips(&mut self, slot: Slot) {
+        let key = self.jobs[slot].key;
+        if self.first_to_skip(&self.keys[key], slot).is_none() {
             self.to_skip.remove(&key);
         }
     }

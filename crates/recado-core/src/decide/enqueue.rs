@@ -65,7 +65,7 @@ struct Batch<'a> {
     moment: Moment,
     next_seq: u64,
     /// Deduplication keys taken or changed by this batch.
-    taken: BTreeMap<u128, Taken>,
+    taken: BTreeMap<Hash, Taken>,
     new_lanes: BTreeMap<u128, ()>,
     new_keys: BTreeMap<u128, ()>,
     new_jobs: u64,
@@ -243,7 +243,7 @@ impl Batch<'_> {
             duplicate: Some(Duplicate { same_payload, state, result }),
             queued_behind: None,
         };
-        if let Some(first) = self.taken.get(&record.hash.0).copied() {
+        if let Some(first) = self.taken.get(&record.hash).copied() {
             let id = first.id;
             if dedup.on_duplicate == OnDuplicate::Conflict && first.payload != payload {
                 return Err(Rejection::DuplicateConflict { index, id });
@@ -260,25 +260,27 @@ impl Batch<'_> {
                     payload_hash: Some(payload),
                 });
                 let state = if first.state == JobState::Blocked { first.state } else { self.first_state(due_at) };
-                self.taken.insert(record.hash.0, Taken { payload, state, ..first });
+                self.taken.insert(record.hash, Taken { payload, state, ..first });
             }
             return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
         }
-        let entry = state.dedups.find(record.hash.0).map(|slot| &state.dedups[slot]);
-        let open = entry.filter(|entry| entry.window.dedup.until.is_none_or(|until| until > self.moment.at));
-        let Some(entry) = open else {
+        let slot = state.dedups.find(record.hash.0);
+        let open = slot
+            .map(|slot| (slot, &state.dedups[slot]))
+            .filter(|(_, entry)| entry.until().is_none_or(|until| until > self.moment.at));
+        let Some((slot, entry)) = open else {
             let id = self.put_in(job, Some(record), None, draft)?;
             return Ok(Enqueued { id, duplicate: None, queued_behind: None });
         };
-        let id = entry.window.id;
-        let same_payload = entry.window.dedup.payload == payload;
-        let holder = state.jobs.get(entry.job).filter(|holder| holder.id == id);
+        let id = state.dedup_window(slot).id;
+        let same_payload = entry.payload == payload;
+        let holder = entry.job.map(|slot| &state.jobs[slot]);
         let holder_state = holder.map(|holder| state.state_at(holder, self.moment.at));
         let result = holder.and_then(|holder| state.result_of(holder)).map(|p| (p.position, p.offset, p.length));
         match (dedup.on_duplicate, holder_state) {
             (OnDuplicate::Conflict, _) if !same_payload => return Err(Rejection::DuplicateConflict { index, id }),
             (OnDuplicate::Replace, Some(holder_state)) if holder_state.is_waiting() => {
-                let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).priority);
+                let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).name.priority);
                 let due_at = self.due_at(job);
                 let span = draft.put(&job.payload);
                 draft.push(Event::Patched {
@@ -290,7 +292,7 @@ impl Batch<'_> {
                 });
                 // Later entries of this batch meet the job as it will be.
                 let state = if holder_state == JobState::Blocked { holder_state } else { self.first_state(due_at) };
-                self.taken.insert(record.hash.0, Taken { id, payload, priority, state });
+                self.taken.insert(record.hash, Taken { id, payload, priority, state });
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
                 let new = self.put_in(job, Some(record), Some(id.seq()), draft)?;
@@ -343,7 +345,7 @@ impl Batch<'_> {
         if let Some(dedup) = &dedup {
             let state = if behind.is_some() { JobState::Blocked } else { self.first_state(self.due_at(job)) };
             let taken = Taken { id, payload: dedup.payload, priority: job.priority, state };
-            self.taken.insert(dedup.hash.0, taken);
+            self.taken.insert(dedup.hash, taken);
         }
         let meta = Meta {
             headers: job.headers.clone().map(Into::into),
@@ -381,8 +383,8 @@ impl Batch<'_> {
     fn end_if_over(&self, hash: Hash, draft: &mut Draft) {
         let Some(key) = self.state.keys.get_by(hash.0) else { return };
         let is_over = key.saved.as_ref().is_some_and(|saved| !saved.ended && saved.until <= self.moment.at);
-        let event = Event::KeyEnded { key: hash, kept: key.jobs > 0 };
-        if is_over && key.carriers == 0 && !draft.events.contains(&event) {
+        let event = Event::KeyEnded { key: hash, kept: !key.jobs.is_empty() };
+        if is_over && self.state.carriers(key) == 0 && !draft.events.contains(&event) {
             draft.push(event);
         }
     }

@@ -85,7 +85,7 @@ impl Queue {
                 break;
             }
             let lane = self.lane(*number);
-            if !accepts(types, &lane.kind, lane.schema_version) {
+            if !accepts(types, &lane.name.kind, lane.name.schema_version) {
                 continue;
             }
             let Some((rank, group)) = lane.ring.first() else { continue };
@@ -197,7 +197,7 @@ pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: S
 
 /// The jobs of an earlier receive with the same `attemptId`, if they can still be answered.
 pub(crate) fn repeated(state: &State, moment: Moment, receive: &Receive) -> Option<Vec<Slot>> {
-    let attempt = state.attempts.get(&state.attempt_hash(receive)?.0)?;
+    let attempt = state.attempts.get(&state.attempt_hash(receive)?)?;
     if moment.at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) {
         return None;
     }

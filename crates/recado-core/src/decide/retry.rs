@@ -167,7 +167,7 @@ impl State {
     }
 
     pub(super) fn death(&self, job: &Job, error: &ErrorEntry) -> Death {
-        let kind = &self.queue(job.queue).lane(job.lane).kind;
+        let kind = &self.queue(job.queue).lane(job.lane).name.kind;
         Death { fingerprint: fingerprint(self, kind, error), error_kind: Box::from(&*error.kind) }
     }
 }

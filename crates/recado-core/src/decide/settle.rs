@@ -82,9 +82,11 @@ enum Standing {
 
 fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outcome: &Outcome, hash: u64) -> Standing {
     let job = &state.jobs[slot];
-    let Some(lease) = job.lease().filter(|lease| lease.nonce == receipt.nonce && lease.fence == receipt.fence) else {
+    let last = job.last_delivery().filter(|last| last.fence == receipt.fence);
+    let Some((last, lease_state)) = last.zip(state.lease_state(job)) else {
         return Standing::Overtaken(StaleReason::ReceivedAgain);
     };
+    let timeout_elapsed_at = job.lease().and_then(|lease| lease.timeout_elapsed_at);
     let ended = match job.state {
         JobState::Cancelled => Some(StaleReason::Cancelled),
         JobState::Expired => Some(StaleReason::Expired),
@@ -92,24 +94,24 @@ fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outco
         _ => None,
     };
     let is_extend = matches!(outcome, Outcome::Extend { .. });
-    match lease.state {
+    match lease_state {
         LeaseState::Held => Standing::Counts,
         LeaseState::Lapsed => match ended {
             Some(reason) => Standing::Overtaken(reason),
             // No extend goes beyond the timeout that ended the attempt.
-            None if is_extend && lease.timeout_elapsed_at.is_some_and(|at| at <= elapsed_at) => {
+            None if is_extend && timeout_elapsed_at.is_some_and(|at| at <= elapsed_at) => {
                 Standing::Overtaken(StaleReason::Settled)
             }
             None if job.state == JobState::Completed => Standing::Overtaken(StaleReason::KeyTaken),
-            None if is_key_taken(state, job, slot) => Standing::Overtaken(StaleReason::KeyTaken),
+            None if state.is_held_by_key(job) => Standing::Overtaken(StaleReason::KeyTaken),
             None => Standing::Counts,
         },
         LeaseState::Killed => match outcome {
-            Outcome::Ack { .. } | Outcome::Fail(_) if !is_key_taken(state, job, slot) => Standing::Counts,
+            Outcome::Ack { .. } | Outcome::Fail(_) if !state.is_held_by_key(job) => Standing::Counts,
             Outcome::Ack { .. } | Outcome::Fail(_) => Standing::Overtaken(StaleReason::KeyTaken),
             Outcome::Release { .. } | Outcome::Extend { .. } => Standing::Overtaken(StaleReason::Dead),
         },
-        LeaseState::Acked | LeaseState::Failed | LeaseState::Released if lease.outcome == Some(hash) => {
+        LeaseState::Acked | LeaseState::Failed | LeaseState::Released if last.outcome == Some(hash) => {
             Standing::Repeated
         }
         LeaseState::Acked | LeaseState::Failed | LeaseState::Released => {
@@ -120,15 +122,6 @@ fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outco
         LeaseState::Replaced => Standing::Overtaken(StaleReason::Replaced),
         LeaseState::Cancelled => Standing::Overtaken(ended.unwrap_or(StaleReason::Cancelled)),
     }
-}
-
-fn is_key_taken(state: &State, job: &Job, slot: Slot) -> bool {
-    use crate::state::NONE;
-    // What runs although its key has completed was not overtaken by that.
-    let ignores = job.has(crate::state::flag::IGNORE_KEY);
-    state
-        .key_of(job)
-        .is_some_and(|key| (key.has_completed() && !ignores) || (key.in_flight != NONE && key.in_flight != slot))
 }
 
 /// Writes down a settle that counts. Answers when an extended delivery becomes visible again.

@@ -110,7 +110,7 @@ impl State {
         let matches = |wanted: Option<Hash>, has: Option<Hash>| wanted.is_none() || wanted == has;
         let business = self.businesses.get(job.business).map(|business| business.hash);
         let death = job.death();
-        select.kind.as_deref().is_none_or(|kind| kind == &*queue.lane(job.lane).kind)
+        select.kind.as_deref().is_none_or(|kind| kind == &*queue.lane(job.lane).name.kind)
             && select.error_kind.as_ref().is_none_or(|kind| death.is_some_and(|death| death.error_kind == *kind))
             && select.fingerprint.is_none_or(|print| death.is_some_and(|death| death.fingerprint == print))
             && matches(select.group, Some(self.groups[job.group].hash))
@@ -151,7 +151,7 @@ impl State {
     /// Whether a replay leaves this job as it is; counts why.
     fn passes_over(&self, queue: &Queue, slot: Slot, force: bool, counts: &mut TaskCounts) -> bool {
         let job = &self.jobs[slot];
-        let dedup = job.extra.as_ref().and_then(|extra| extra.released_dedup);
+        let dedup = job.rare().and_then(|rare| rare.released_dedup);
         let why = if job.queue != queue.record.number || job.state != JobState::Dead {
             &mut counts.skipped_not_dead
         } else if !force && u32::from(job.replays) >= queue.settings.max_replays {

@@ -34,7 +34,7 @@ fn view(state: &State, queue: &Queue, fingerprint: u64) -> Option<FingerprintVie
     Some(FingerprintView {
         fingerprint,
         kind: group.kind.clone(),
-        error: newest.extra.as_ref().and_then(|extra| extra.errors.last().copied()),
+        error: newest.errors().last().copied(),
         count: group.jobs.len() as u64,
         first_at,
         last_at,

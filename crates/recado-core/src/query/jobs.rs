@@ -17,6 +17,7 @@ use crate::decide::find_queue;
 use crate::id::{Hash, JobId};
 use crate::rejection::Rejection;
 use crate::reply::State as JobState;
+use crate::state::members::{Lines, Members};
 use crate::state::{Job, Lane, NONE, Presence, Queue, Slot, Spot, State, domain};
 
 /// Parts of the list of a queue: the ready by priority, 255 first, as 0 to 255; then these.
@@ -35,8 +36,8 @@ pub(super) fn of_business(state: &State, presence: &Presence, now: u64, id: &str
     let below = page.mark()?.map_or(u64::MAX, |mark| mark.spot as u64);
     let mut walk = Walk::new(page);
     if let Some(business) = state.businesses.find(state.hash(domain::BUSINESS, 0, id).0) {
-        let newest_first = state.business_jobs.range((business, 0)..(business, below)).rev();
-        let _ = newest_first.into_iter().all(|((_, seq), slot)| walk.look(Mark::at(u128::from(*seq)), || Some(*slot)));
+        let mut newest_first = state.businesses[business].jobs.newest_first(below, &state.jobs);
+        let _ = newest_first.all(|(seq, slot)| walk.look(Mark::at(u128::from(seq)), || Some(slot)));
     }
     Ok(jobs(state, presence, now, walk))
 }
@@ -48,9 +49,9 @@ pub(super) fn of_queue(state: &State, presence: &Presence, now: u64, query: &Job
     if let Some(wanted) = Wanted::of(state, queue, query, now) {
         let mut list = List { state, queue, wanted: &wanted, from, walk: &mut walk };
         if let Some(business) = wanted.business {
-            list.newest_first(&state.business_jobs, business);
+            list.newest_first(&state.businesses[business].jobs);
         } else if let Some(key) = wanted.key {
-            list.newest_first(&state.key_jobs, key);
+            list.newest_first(&state.keys[key].jobs);
         } else if let Some(hash) = wanted.dedup {
             list.of_dedup(hash);
         } else {
@@ -122,8 +123,8 @@ impl<'a> Wanted<'a> {
 
 /// The job holds this deduplication key, or held it until its death.
 fn has_dedup(state: &State, job: &Job, hash: Hash) -> bool {
-    let held = (job.dedup != NONE).then(|| state.dedups[job.dedup].window.dedup.hash);
-    let released = job.extra.as_ref().and_then(|extra| extra.released_dedup);
+    let held = (job.dedup != NONE).then(|| state.dedups[job.dedup].hash);
+    let released = job.rare().and_then(|rare| rare.released_dedup);
     held.or(released.map(|dedup| dedup.hash)) == Some(hash)
 }
 
@@ -147,18 +148,14 @@ impl List<'_> {
         self.from.filter(|mark| mark.part == part).map(|mark| Spot(mark.spot))
     }
 
-    fn newest_first(&mut self, line: &BTreeMap<(Slot, u64), Slot>, owner: Slot) {
+    fn newest_first<L: Lines>(&mut self, members: &Members<L>) {
         let below = self.from.map_or(u64::MAX, |mark| mark.spot as u64);
-        for ((_, seq), slot) in line.range((owner, 0)..(owner, below)).rev() {
-            if !self.look(0, u128::from(*seq), *slot) {
-                return;
-            }
-        }
+        let _ = members.newest_first(below, &self.state.jobs).all(|(seq, slot)| self.look(0, u128::from(seq), slot));
     }
 
     /// The one job that holds the key, and the dead that gave it up. Of others the state knows no key.
     fn of_dedup(&mut self, hash: Hash) {
-        let holder = self.state.dedups.get_by(hash.0).map_or(NONE, |entry| entry.job);
+        let holder = self.state.dedups.get_by(hash.0).and_then(|entry| entry.job).unwrap_or(NONE);
         if holder != NONE && self.from.is_none() && !self.look(0, 0, holder) {
             return;
         }
@@ -208,8 +205,8 @@ impl List<'_> {
     /// The ready in the order of their delivery: priorities downward, the lanes of each merged.
     fn ready(&mut self, from: u32) -> bool {
         let mut by_priority: BTreeMap<u32, Vec<&Lane>> = BTreeMap::new();
-        for (_, lane) in self.queue.lanes().filter(|(_, lane)| self.wanted.kind(&lane.kind)) {
-            by_priority.entry(u32::from(u8::MAX - lane.priority)).or_default().push(lane);
+        for (_, lane) in self.queue.lanes().filter(|(_, lane)| self.wanted.kind(&lane.name.kind)) {
+            by_priority.entry(u32::from(u8::MAX - lane.name.priority)).or_default().push(lane);
         }
         by_priority.range(from..).all(|(part, lanes)| self.merged(*part, lanes))
     }

@@ -150,7 +150,7 @@ fn held_back(presence: &Presence, now: u64, queue: &Queue) -> Vec<(HeldBack, u64
 fn without_worker(presence: &Presence, now: u64, queue: &Queue) -> [u64; 2] {
     let mut counts = [0; 2];
     for (_, lane) in queue.lanes().filter(|(_, lane)| !lane.ready.is_empty()) {
-        match presence.capable(queue.record.number, &lane.kind, lane.schema_version, now) {
+        match presence.capable(queue.record.number, &lane.name.kind, lane.name.schema_version, now) {
             (false, _) => counts[0] += lane.ready.len() as u64,
             (true, false) => counts[1] += lane.ready.len() as u64,
             (true, true) => {}

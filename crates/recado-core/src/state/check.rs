@@ -8,9 +8,11 @@ use core::cmp::Reverse;
 use crate::apply::TASK_KEPT_MS;
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
+use crate::state::held::KeyLines;
+use crate::state::members::{Lines, Members};
 use crate::state::queue::GroupHold;
 use crate::state::slab::{NONE, Slot};
-use crate::state::{Group, Job, NO_LANE, Queue, Spot, State, Timer, flag};
+use crate::state::{Group, Job, Key, NO_LANE, Queue, Spot, State, Timer, flag};
 
 impl State {
     /// Panics when one structure says something else than another.
@@ -40,9 +42,12 @@ impl State {
 
     /// A ready job that stands aside, not in its lane.
     fn is_aside(&self, job: &Job) -> bool {
-        let queue = self.queue(job.queue);
-        let waits_in_line = queue.settings.ordered && job.group != queue.no_group;
-        job.has(flag::KEY_HELD) && !waits_in_line
+        let is_alike = |other: &Job| {
+            (other.key, other.state, other.lane, other.group) == (job.key, job.state, job.lane, job.group)
+                && other.has(flag::IGNORE_KEY) == job.has(flag::IGNORE_KEY)
+                && (other.due_at, other.id.seq()) < (job.due_at, job.id.seq())
+        };
+        !self.waits_in_line(job) && (self.is_held_by_key(job) || self.jobs.iter().any(|(_, other)| is_alike(other)))
     }
 
     fn check_queue(&self, queue: &Queue) {
@@ -52,7 +57,7 @@ impl State {
         let mut held = [0u64; 3];
         for (_, job) in self.jobs_in(queue) {
             counts[job.state as usize] += 1;
-            held[0] += u64::from(job.has(flag::KEY_HELD));
+            held[0] += u64::from(job.state == JobState::Ready && self.is_held_by_key(job));
             if let Some(lease) = job.lease().filter(|_| job.state == JobState::InFlight) {
                 *workers.entry(lease.worker.clone().unwrap_or_default()).or_default() += 1;
             }
@@ -76,7 +81,8 @@ impl State {
         assert_eq!(queue.keys, keys as u64, "keys of `{name}`");
         let producers = self.producers.iter().filter(|(_, producer)| producer.queue == queue.record.number).count();
         assert_eq!(queue.producers, producers as u64, "producers of `{name}`");
-        let dedups = self.dedups.iter().filter(|(_, entry)| entry.window.queue == queue.record.number).count();
+        let dedups =
+            self.dedups.iter().filter(|(slot, _)| self.dedup_window(*slot).queue == queue.record.number).count();
         let notes = self.notes.iter().filter(|(_, note)| note.queue == queue.record.number).count();
         assert_eq!((queue.dedups, queue.notes), (dedups as u64, notes as u64), "keys and notes of `{name}`");
     }
@@ -87,10 +93,14 @@ impl State {
         for (number, lane) in queue.lanes() {
             let jobs = self.jobs_in(queue).filter(|(_, job)| job.lane == number).count();
             assert!(jobs > 0 && jobs == lane.jobs as usize, "lane {number} has {jobs} jobs, not {}", lane.jobs);
-            assert_eq!(lane.hash, self.lane_hash(&lane.kind, lane.schema_version, lane.priority), "lane {number}");
+            assert_eq!(
+                lane.hash,
+                self.lane_hash(&lane.name.kind, lane.name.schema_version, lane.name.priority),
+                "lane {number}"
+            );
             by_hash.insert(lane.hash, number);
             if !lane.ring.is_empty() {
-                open.insert((u8::MAX - lane.priority, number));
+                open.insert((u8::MAX - lane.name.priority, number));
             }
             let groups = self.groups.iter().flat_map(|(slot, group)| group.lanes.iter().map(move |part| (slot, part)));
             let here =
@@ -133,18 +143,14 @@ impl State {
         };
         assert_eq!(line.get(&spot), Some(&slot), "{id} is {} and stands there", job.state);
         assert_eq!(job.lane == NO_LANE, job.state.is_final(), "{id} is in a lane until it has ended");
-        let held = job.state == JobState::Ready && self.is_held_by_key(slot);
-        assert_eq!(job.has(flag::KEY_HELD), held, "{id} is held by its key");
         assert_eq!(self.slot_of_seq(seq), Some(slot), "{id} is found");
         assert!(self.seq >= seq, "the numbers of jobs are behind {id}");
         let group = &self.groups[job.group];
         assert_eq!(group.queue, job.queue, "{id} is in a group of its queue");
         if job.dedup != NONE {
-            assert_eq!(self.dedups[job.dedup].job, slot, "{id} holds its deduplication key");
+            assert_eq!(self.dedups[job.dedup].job, Some(slot), "{id} holds its deduplication key");
         }
-        let extra = job.extra.iter().flat_map(|extra| extra.errors.iter().chain(&extra.result).chain(&extra.progress));
-        let places = [job.payload(), job.meta()].into_iter().chain(extra.copied());
-        let oldest = places.map(|place| place.position).min();
+        let oldest = job.places().map(|place| place.position).min();
         assert!(oldest >= Some(job.link.base), "{id} needs what stands before its base {}", job.link.base);
     }
 
@@ -196,7 +202,7 @@ impl State {
         let next = if group.holder == NONE { first } else { Some(group.holder) };
         next.filter(|slot| {
             let job = &self.jobs[*slot];
-            group.in_flight == 0 && job.state == JobState::Ready && !job.has(flag::KEY_HELD)
+            group.in_flight == 0 && job.state == JobState::Ready && !self.is_held_by_key(job)
         })
     }
 
@@ -212,50 +218,50 @@ impl State {
     }
 
     fn check_keys(&self) {
-        let mut key_jobs = BTreeMap::new();
-        let mut key_carriers = BTreeMap::new();
-        let mut business_jobs = BTreeMap::new();
-        let mut open_of_business = BTreeMap::new();
+        let mut of_key: BTreeMap<Slot, BTreeMap<u64, Slot>> = BTreeMap::new();
+        let mut of_business: BTreeMap<Slot, BTreeMap<u64, Slot>> = BTreeMap::new();
         for (slot, job) in self.jobs.iter() {
-            if job.key != NONE {
-                key_jobs.insert((job.key, job.id.seq()), slot);
-                key_carriers.extend(job.key_role().map(|role| ((job.key, role, job.id.seq()), slot)));
-            }
-            if job.business != NONE {
-                business_jobs.insert((job.business, job.id.seq()), slot);
-                if job.can_be_cancelled() {
-                    open_of_business.insert((job.business, job.id.seq()), slot);
-                }
-            }
+            of_key.entry(job.key).or_default().insert(job.id.seq(), slot);
+            of_business.entry(job.business).or_default().insert(job.id.seq(), slot);
         }
-        assert_eq!(self.key_jobs, key_jobs, "jobs by key");
-        assert_eq!(self.key_carriers, key_carriers, "unfinished and dead jobs by key");
-        assert_eq!(self.business_jobs, business_jobs, "jobs by business object");
-        assert_eq!(self.open_of_business, open_of_business, "jobs by business object that can be cancelled");
         let mut to_skip = BTreeSet::new();
         for (slot, key) in self.keys.iter() {
-            let jobs: Vec<Slot> = self.jobs_of_key(slot).collect();
-            let carriers = jobs.iter().filter(|job| !self.jobs[**job].state.is_final()).count();
-            assert_eq!((key.jobs, key.carriers), (jobs.len() as u32, carriers as u32), "jobs of key {slot}");
-            let mut out = jobs.iter().copied().filter(|job| self.jobs[*job].state == JobState::InFlight);
-            assert_eq!(key.in_flight, out.next().unwrap_or(NONE), "in-flight job of key {slot}");
-            assert_eq!(out.next(), None, "two jobs of key {slot} are in flight");
-            assert!(!jobs.is_empty() || key.saved.is_some(), "key {slot} is needed");
-            if jobs.iter().any(|job| self.is_to_skip(*job)) {
+            let jobs = of_key.remove(&slot).unwrap_or_default();
+            self.check_key(slot, key, &jobs);
+            if jobs.values().any(|job| self.is_to_skip(*job)) {
                 to_skip.insert(slot);
             }
         }
         assert_eq!(self.to_skip, to_skip, "keys with jobs to skip");
-        let unused = self.keys.iter().filter(|(_, key)| key.jobs == 0 && !key.has_completed());
+        let unused = self.keys.iter().filter(|(_, key)| key.jobs.is_empty() && !key.has_completed());
         assert_eq!(self.unused_keys, unused.map(|(slot, _)| slot).collect(), "keys that nothing needs");
         for (slot, business) in self.businesses.iter() {
-            let jobs = self.business_jobs.range((slot, 0)..=(slot, u64::MAX)).count();
-            assert!(jobs > 0 && jobs == business.jobs as usize, "jobs of business object {slot}");
+            let jobs = of_business.remove(&slot).unwrap_or_default();
+            let listed: BTreeMap<u64, Slot> = business.jobs.newest_first(u64::MAX, &self.jobs).collect();
+            assert!(!jobs.is_empty() && jobs == listed, "jobs of business object {slot}");
+            let Members::Many(crowd) = &business.jobs else { continue };
+            let open = jobs.into_iter().filter(|(_, job)| self.jobs[*job].can_be_cancelled());
+            assert_eq!(crowd.lines.0, open.collect(), "jobs of business object {slot} that can be cancelled");
         }
         for (slot, entry) in self.dedups.iter() {
-            let holder = self.jobs.get(entry.job);
-            assert!(entry.job == NONE || holder.is_some_and(|job| job.dedup == slot), "holder of {:?}", entry.window);
-            assert!(entry.job != NONE || entry.window.dedup.until.is_some(), "{:?} stops somebody", entry.window);
+            let is_held = |job: Slot| self.jobs.get(job).is_some_and(|job| job.dedup == slot);
+            assert!(entry.job.is_none_or(is_held), "holder of {:?}", entry.hash);
+            assert!(entry.job.is_some() || entry.window.is_some(), "{:?} stops somebody", entry.hash);
+        }
+    }
+
+    fn check_key(&self, slot: Slot, key: &Key, jobs: &BTreeMap<u64, Slot>) {
+        let listed: BTreeMap<u64, Slot> = key.jobs.newest_first(u64::MAX, &self.jobs).collect();
+        assert_eq!(&listed, jobs, "jobs of key {slot}");
+        let mut out = jobs.values().copied().filter(|job| self.jobs[*job].state == JobState::InFlight);
+        assert_eq!(key.in_flight, out.next().unwrap_or(NONE), "in-flight job of key {slot}");
+        assert_eq!(out.next(), None, "two jobs of key {slot} are in flight");
+        assert!(!jobs.is_empty() || key.saved.is_some(), "key {slot} is needed");
+        if let Members::Many(crowd) = &key.jobs {
+            let mut lines = KeyLines::default();
+            jobs.values().for_each(|job| lines.insert(*job, &self.jobs[*job]));
+            assert_eq!(crowd.lines.carriers, lines.carriers, "unfinished and dead jobs of key {slot}");
+            assert_eq!((&crowd.lines.ready, crowd.lines.obeying), (&lines.ready, lines.obeying), "ready of key {slot}");
         }
     }
 
@@ -263,7 +269,7 @@ impl State {
         let mut marks = BTreeSet::new();
         for (_, job) in self.jobs.iter() {
             if job.state == JobState::Blocked {
-                let behind = job.extra.as_ref().and_then(|extra| extra.behind);
+                let behind = job.rare().and_then(|rare| rare.behind);
                 let followers = behind.and_then(|seq| self.followers.get(&seq));
                 let there = followers.map_or(0, |all| all.iter().filter(|seq| **seq == job.id.seq()).count());
                 assert_eq!(there, 1, "{} waits behind {behind:?}", job.id);
@@ -305,7 +311,7 @@ impl State {
         }
         let saved = self.keys.iter().filter_map(|(slot, key)| Some((slot, key.saved.as_ref()?)));
         wall.extend(saved.filter(|(_, saved)| !saved.ended).map(|(slot, saved)| (saved.look_at, Timer::Key(slot))));
-        let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.window.dedup.until?, slot)));
+        let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.until()?, slot)));
         wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
         wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));
         let ended =
@@ -325,7 +331,7 @@ impl State {
         expect(ItemKind::Queue, &mut self.queues.keys().copied());
         expect(ItemKind::Job, &mut self.jobs.iter().map(|(slot, _)| slot));
         expect(ItemKind::Saved, &mut self.keys.iter().filter(|(_, key)| key.saved.is_some()).map(|(slot, _)| slot));
-        let windows = self.dedups.iter().filter(|(_, entry)| entry.window.dedup.until.is_some());
+        let windows = self.dedups.iter().filter(|(_, entry)| entry.window.is_some());
         expect(ItemKind::Dedup, &mut windows.map(|(slot, _)| slot));
         expect(ItemKind::Producer, &mut self.producers.iter().map(|(slot, _)| slot));
         expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));

@@ -9,7 +9,7 @@ use core::fmt::Write;
 use crate::event::{Lease, TaskRecord};
 use crate::reply::State as JobState;
 use crate::state::slab::{Keyed, NONE, Slot, Table};
-use crate::state::{Extra, State, flag};
+use crate::state::{Job, State, flag};
 
 impl State {
     /// See the module.
@@ -57,7 +57,7 @@ impl State {
         let group = if job.group == queue.no_group { 0 } else { self.groups[job.group].hash.0 };
         let key = hash(job.key, self.keys.get(job.key).map_or(0, |key| key.hash.0));
         let business = hash(job.business, self.businesses.get(job.business).map_or(0, |business| business.hash.0));
-        let dedup = hash(job.dedup, self.dedups.get(job.dedup).map_or(0, |entry| entry.window.dedup.hash.0));
+        let dedup = hash(job.dedup, self.dedups.get(job.dedup).map_or(0, |entry| entry.hash.0));
         let holds = queue.settings.ordered && self.groups[job.group].holder == slot;
         line(
             out,
@@ -82,9 +82,20 @@ impl State {
                 job.has(flag::SKIPPED),
             ),
         );
-        if let Some(extra) = &job.extra {
-            digest_extra(extra, job.state, out);
-        }
+        self.digest_extra(job, out);
+    }
+
+    fn digest_extra(&self, job: &Job, out: &mut String) {
+        let is_waiting = matches!(job.state, JobState::Ready | JobState::Delayed);
+        let lease = job.lease_to_copy().zip(self.lease_state(job));
+        let lease = lease.map(|(lease, state)| Lease { attempt: None, state, ..lease });
+        let wait = job.due_elapsed_at().filter(|_| is_waiting);
+        let errors = (job.error_count(), job.errors());
+        let ended = (job.ended_at(), job.keep_until(), job.death(), job.cancel_requested());
+        let behind = job.rare().and_then(|rare| rare.behind).filter(|_| job.state == JobState::Blocked);
+        let ties = (job.task(), job.rare().and_then(|rare| rare.released_dedup), behind);
+        let kept = (job.result(), job.progress(), job.overrides(), job.expires_at());
+        line(out, format_args!("  {lease:?} wait {wait:?} {errors:?} {ended:?} {ties:?} {kept:?}"));
     }
 
     fn digest_keys(&self, out: &mut String) {
@@ -95,14 +106,16 @@ impl State {
                 continue;
             }
             // A result that has ended and that no job shows is as good as none.
-            let is_shown = self.jobs_of_key(slot).any(|job| self.jobs[job].has(flag::SKIPPED));
+            let is_shown =
+                key.jobs.newest_first(u64::MAX, &self.jobs).any(|(_, job)| self.jobs[job].has(flag::SKIPPED));
             let saved = key.saved.as_ref().filter(|saved| !saved.ended || is_shown);
             let saved = saved.map(|saved| (saved.until, saved.result, saved.ended));
-            line(out, format_args!("key {:?} queue {} carriers {} {saved:?}", key.hash, key.queue, key.carriers));
+            let (hash, carriers) = (key.hash, self.carriers(key));
+            line(out, format_args!("key {hash:?} queue {} carriers {carriers} {saved:?}", key.queue));
         }
         for slot in in_order(&self.dedups) {
-            let entry = &self.dedups[slot];
-            line(out, format_args!("dedup {:?} held {}", entry.window, entry.job != NONE));
+            let is_held = self.dedups[slot].job.is_some();
+            line(out, format_args!("dedup {:?} held {is_held}", self.dedup_window(slot)));
         }
         for slot in in_order(&self.producers) {
             let producer = &self.producers[slot];
@@ -113,23 +126,6 @@ impl State {
             let (hash, body) = (request.hash, request.body);
             line(out, format_args!("request {hash:?} {body:?} {:?} until {}", request.answer, request.until));
         }
-    }
-}
-
-/// What [`digest_extra`] makes of an empty one.
-const SAYS_NOTHING: &str = "None wait None (0, []) (0, 0, None, false) (None, None, None) (None, None, None, None)";
-
-fn digest_extra(extra: &Extra, state: JobState, out: &mut String) {
-    let lease = extra.lease.clone().map(|lease| Lease { attempt: None, ..lease });
-    let wait = extra.due_elapsed_at.filter(|_| matches!(state, JobState::Ready | JobState::Delayed));
-    let errors = (extra.error_count, &extra.errors);
-    let ended = (extra.ended_at, extra.keep_until, &extra.death, extra.cancel_requested);
-    let ties = (extra.task, extra.released_dedup, extra.behind.filter(|_| state == JobState::Blocked));
-    let kept = (extra.result, extra.progress, &extra.overrides, extra.expires_at);
-    let text = alloc::format!("{lease:?} wait {wait:?} {errors:?} {ended:?} {ties:?} {kept:?}");
-    // An extra that says nothing is as good as none.
-    if text != SAYS_NOTHING {
-        line(out, format_args!("  {text}"));
     }
 }
 

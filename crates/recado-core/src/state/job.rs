@@ -1,9 +1,10 @@
 //! What the state knows of a job: numbers, links and places, no text of its producer's.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::event::{Death, Lease};
+use crate::event::{Death, DedupRecord, Lease, LeaseState};
 use crate::id::JobId;
 use crate::items::Link;
 use crate::options::Overrides;
@@ -22,10 +23,8 @@ pub(crate) mod flag {
     pub(crate) const AT_ONCE: u8 = 1;
     /// Runs although its idempotency key has completed.
     pub(crate) const IGNORE_KEY: u8 = 2;
-    /// Ready, but its idempotency key is in flight or has completed.
-    pub(crate) const KEY_HELD: u8 = 4;
     /// Completed by the result its idempotency key saved.
-    pub(crate) const SKIPPED: u8 = 8;
+    pub(crate) const SKIPPED: u8 = 4;
 }
 
 /// One job. A plain waiting one has no `extra`; its memory is this struct, a slot in the index of
@@ -37,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) link: Link,
     /// When it was or will be due, as its last event said; decides its place among the ready.
     pub(crate) due_at: u64,
+    /// See [`Job::expires_at`].
+    pub(crate) expires_at_or_never: u64,
     pub(crate) body_position: u64,
     pub(crate) body_offset: u32,
     pub(crate) payload_bytes: u32,
@@ -56,30 +57,66 @@ pub(crate) struct Job {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What most waiting jobs do not have.
+/// [`Job::expires_at_or_never`] of a job that does not expire.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What a plain waiting job does not have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    pub(crate) overrides: Option<Box<Overrides>>,
-    pub(crate) expires_at: Option<u64>,
-    pub(crate) lease: Option<Lease>,
-    pub(crate) errors: Vec<Place>,
-    pub(crate) error_count: u32,
+    pub(crate) delivery: Delivery,
     pub(crate) result: Option<Place>,
+    /// Delayed: when it is due, where that is measured as elapsed time (backoff, snooze).
+    pub(crate) due_elapsed_at: Option<u64>,
+    pub(crate) ended_at: u64,
+    /// Finished: when it is forgotten.
+    pub(crate) keep_until: u64,
+    pub(crate) errors: Option<Box<Errors>>,
+    pub(crate) death: Option<Box<Death>>,
+    /// Finished: what its lane was called.
+    pub(crate) lane: Option<Arc<LaneName>>,
+    pub(crate) overrides: Option<Box<Overrides>>,
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// The last delivery.
+#[derive(Debug, Default)]
+pub(crate) enum Delivery {
+    #[default]
+    None,
+    Of(Box<Lease>),
+    /// The job has ended: only a settle that is repeated asks for it.
+    Over(Last),
+}
+
+/// What is left to know of a delivery. No fencing token is given twice, so it tells which one it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    pub(crate) fence: u64,
+    pub(crate) state: LeaseState,
+    /// See [`Lease::outcome`].
+    pub(crate) outcome: Option<u64>,
+}
+
+/// What failed.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    /// The first and the last.
+    pub(crate) places: Vec<Place>,
+    /// How many there were.
+    pub(crate) count: u32,
+}
+
+/// What hardly any job has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rare {
     pub(crate) progress: Option<Place>,
     /// A later payload than the one it was enqueued with.
     pub(crate) payload: Option<Place>,
     pub(crate) cancel_requested: bool,
-    pub(crate) ended_at: u64,
-    /// Finished: what its lane was called.
-    pub(crate) lane: Option<Box<LaneName>>,
-    /// Finished: when it is forgotten.
-    pub(crate) keep_until: u64,
-    pub(crate) death: Option<Death>,
+    /// The replay that put it back and that has not counted its end yet.
     pub(crate) task: Option<u64>,
     /// The deduplication key that its death released.
-    pub(crate) released_dedup: Option<crate::event::DedupRecord>,
-    /// Delayed: when it is due, where that is measured as elapsed time (backoff, snooze).
-    pub(crate) due_elapsed_at: Option<u64>,
+    pub(crate) released_dedup: Option<DedupRecord>,
     /// Hand-outs before it was last replayed.
     pub(crate) earlier_deliveries: u32,
     /// The job it is blocked behind.
@@ -95,13 +132,12 @@ pub(crate) enum KeyRole {
     Other,
 }
 
-impl Extra {
-    /// The job has ended or died: nobody works on it, and no error comes any more but by a late settle.
-    pub(crate) fn shrink(&mut self) {
-        if let Some(lease) = &mut self.lease {
-            lease.worker = None;
+impl Delivery {
+    pub(crate) fn lease_mut(&mut self) -> Option<&mut Lease> {
+        match self {
+            Self::Of(lease) => Some(lease),
+            _ => None,
         }
-        self.errors.shrink_to_fit();
     }
 }
 
@@ -122,13 +158,81 @@ impl Job {
         self.extra.get_or_insert_default()
     }
 
+    pub(crate) fn make_rare(&mut self) -> &mut Rare {
+        self.extra().rare.get_or_insert_default()
+    }
+
+    /// For what goes back to its default: nothing is made for it.
+    pub(crate) fn rare_mut(&mut self) -> Option<&mut Rare> {
+        self.extra.as_mut()?.rare.as_deref_mut()
+    }
+
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.extra.as_ref()?.rare.as_deref()
+    }
+
+    pub(crate) fn set_progress(&mut self, progress: Option<Place>) {
+        if progress.is_some() || self.progress().is_some() {
+            self.make_rare().progress = progress;
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Option<Place> {
+        self.rare()?.progress
+    }
+
+    /// The last delivery, unless the job has ended.
     pub(crate) fn lease(&self) -> Option<&Lease> {
-        self.extra.as_ref()?.lease.as_ref()
+        match &self.extra.as_ref()?.delivery {
+            Delivery::Of(lease) => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn lease_mut(&mut self) -> Option<&mut Lease> {
+        self.extra.as_mut()?.delivery.lease_mut()
+    }
+
+    /// The last delivery for [`crate::event::JobCopy`]; of one that is over only what is left of it.
+    pub(crate) fn lease_to_copy(&self) -> Option<Lease> {
+        match &self.extra.as_ref()?.delivery {
+            Delivery::None => None,
+            Delivery::Of(lease) => Some((**lease).clone()),
+            Delivery::Over(last) => Some(Lease {
+                nonce: 0,
+                fence: last.fence,
+                received_at: 0,
+                ends_elapsed_at: 0,
+                timeout_elapsed_at: None,
+                visibility_ms: 0,
+                worker: None,
+                attempt: None,
+                state: last.state,
+                interrupted: false,
+                outcome: last.outcome,
+            }),
+        }
+    }
+
+    pub(crate) fn last_delivery(&self) -> Option<Last> {
+        match &self.extra.as_ref()?.delivery {
+            Delivery::None => None,
+            Delivery::Of(lease) => Some(Last { fence: lease.fence, state: lease.state, outcome: lease.outcome }),
+            Delivery::Over(last) => Some(*last),
+        }
+    }
+
+    pub(crate) fn set_outcome(&mut self, outcome: u64) {
+        match self.extra.as_mut().map(|extra| &mut extra.delivery) {
+            Some(Delivery::Of(lease)) => lease.outcome = Some(outcome),
+            Some(Delivery::Over(last)) => last.outcome = Some(outcome),
+            Some(Delivery::None) | None => {}
+        }
     }
 
     /// Its last delivery lapsed while the server was down, and its attempt was given back.
     pub(crate) fn was_interrupted(&self) -> bool {
-        self.lease().is_some_and(|lease| lease.interrupted && lease.state == crate::event::LeaseState::Lapsed)
+        self.lease().is_some_and(|lease| lease.interrupted && lease.state == LeaseState::Lapsed)
     }
 
     pub(crate) fn overrides(&self) -> Option<&Overrides> {
@@ -137,8 +241,11 @@ impl Job {
 
     /// The timer of a delayed job: whether it is on the elapsed time line, and when.
     pub(crate) fn due_timer(&self) -> (bool, u64) {
-        let elapsed_at = self.extra.as_ref().and_then(|extra| extra.due_elapsed_at);
-        elapsed_at.map_or((false, self.due_at), |at| (true, at))
+        self.due_elapsed_at().map_or((false, self.due_at), |at| (true, at))
+    }
+
+    pub(crate) fn due_elapsed_at(&self) -> Option<u64> {
+        self.extra.as_ref()?.due_elapsed_at
     }
 
     pub(crate) fn set_due(&mut self, due_at: u64, due_elapsed_at: Option<u64>) {
@@ -148,21 +255,25 @@ impl Job {
         }
     }
 
+    /// Gone unless received by then.
     pub(crate) fn expires_at(&self) -> Option<u64> {
-        self.extra.as_ref()?.expires_at
+        (self.expires_at_or_never != NEVER).then_some(self.expires_at_or_never)
     }
 
     pub(crate) fn death(&self) -> Option<&Death> {
-        self.extra.as_ref()?.death.as_ref()
+        self.extra.as_ref()?.death.as_deref()
     }
 
-    /// The replay that put it back and that has not counted its end yet.
     pub(crate) fn task(&self) -> Option<u64> {
-        self.extra.as_ref()?.task
+        self.rare()?.task
     }
 
     pub(crate) fn cancel_requested(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.cancel_requested)
+        self.rare().is_some_and(|rare| rare.cancel_requested)
+    }
+
+    pub(crate) fn result(&self) -> Option<Place> {
+        self.extra.as_ref()?.result
     }
 
     pub(crate) fn ended_at(&self) -> u64 {
@@ -175,7 +286,7 @@ impl Job {
 
     pub(crate) fn payload(&self) -> Place {
         let first = Place { position: self.body_position, offset: self.body_offset, length: self.payload_bytes };
-        self.extra.as_ref().and_then(|extra| extra.payload).unwrap_or(first)
+        self.rare().and_then(|rare| rare.payload).unwrap_or(first)
     }
 
     /// The meta stands right behind the payload it was enqueued with.
@@ -183,13 +294,45 @@ impl Job {
         Place { position: self.body_position, offset: self.body_offset + self.payload_bytes, length: self.meta_bytes }
     }
 
+    /// Errors that are kept.
+    pub(crate) fn errors(&self) -> &[Place] {
+        self.extra.as_ref().and_then(|extra| extra.errors.as_ref()).map_or(&[], |errors| &errors.places)
+    }
+
+    pub(crate) fn error_count(&self) -> u32 {
+        self.extra.as_ref().and_then(|extra| extra.errors.as_ref()).map_or(0, |errors| errors.count)
+    }
+
     pub(crate) fn add_error(&mut self, place: Place) {
-        let extra = self.extra();
-        extra.error_count += 1;
-        if extra.errors.len() == ERRORS_FIRST + ERRORS_LAST {
-            extra.errors.remove(ERRORS_FIRST);
+        let errors = self.extra().errors.get_or_insert_default();
+        errors.count += 1;
+        if errors.places.len() == ERRORS_FIRST + ERRORS_LAST {
+            errors.places.remove(ERRORS_FIRST);
         }
-        extra.errors.push(place);
+        errors.places.push(place);
+    }
+
+    /// What it needs from the log, in the order of [`crate::event::JobCopy`].
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let always = [self.payload(), self.meta()].into_iter();
+        always.chain(self.errors().iter().copied()).chain(self.result()).chain(self.progress())
+    }
+
+    /// The job has ended or died: nobody works on it, and no error comes any more but by a late settle.
+    pub(crate) fn shrink(&mut self) {
+        let is_final = self.state.is_final();
+        let Some(extra) = &mut self.extra else { return };
+        if let Delivery::Of(lease) = &mut extra.delivery {
+            lease.worker = None;
+            if is_final {
+                let Lease { fence, state, outcome, .. } = **lease;
+                extra.delivery = Delivery::Over(Last { fence, state, outcome });
+            }
+        }
+        if let Some(errors) = &mut extra.errors {
+            errors.places.shrink_to_fit();
+        }
+        extra.rare.take_if(|rare| **rare == Rare::default());
     }
 
     /// Its key's role for it, unless it has ended.
@@ -210,7 +353,7 @@ impl Job {
     }
 
     pub(crate) fn earlier_deliveries(&self) -> u32 {
-        self.extra.as_ref().map_or(0, |extra| extra.earlier_deliveries)
+        self.rare().map_or(0, |rare| rare.earlier_deliveries)
     }
 
     pub(crate) fn carries_key(&self) -> bool {

@@ -1,10 +1,16 @@
 //! Everything that is found by the hash of a string: idempotency keys, deduplication, business ids,
 //! producers, HTTP requests.
 
-use crate::event::DedupWindow;
-use crate::id::Hash;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+use crate::event::DedupRecord;
+use crate::id::{Hash, JobId};
 use crate::items::Link;
 use crate::reply::Place;
+use crate::state::Job;
+use crate::state::held::KeyLines;
+use crate::state::members::{Lines, Members};
 use crate::state::slab::{Keyed, NONE, Slot};
 
 /// Domains keep hashes of different uses apart.
@@ -27,12 +33,11 @@ pub(crate) mod domain {
 pub(crate) struct Key {
     pub(crate) hash: Hash,
     pub(crate) queue: u32,
-    /// Jobs that carry it, finished ones too while they are kept; see [`crate::state::State::jobs_of_key`].
-    pub(crate) jobs: u32,
     pub(crate) in_flight: Slot,
-    /// Jobs that carry it and are unfinished or dead.
-    pub(crate) carriers: u32,
-    pub(crate) saved: Option<alloc::boxed::Box<Saved>>,
+    /// Fencing token of the newest delivery of any of its jobs. It overtakes lapsed deliveries of the others.
+    pub(crate) fence: u64,
+    pub(crate) jobs: Members<KeyLines>,
+    pub(crate) saved: Option<Box<Saved>>,
 }
 
 /// The result a key saved.
@@ -49,30 +54,72 @@ pub(crate) struct Saved {
 
 impl Key {
     pub(crate) fn new(hash: Hash, queue: u32) -> Self {
-        Self { hash, queue, jobs: 0, in_flight: NONE, carriers: 0, saved: None }
+        Self { hash, queue, in_flight: NONE, fence: 0, jobs: Members::None, saved: None }
     }
 
     pub(crate) fn has_completed(&self) -> bool {
         self.saved.as_ref().is_some_and(|saved| !saved.ended)
     }
+
+    /// Whether its ready jobs are held back: all of them, or but for those that ignore what it has completed.
+    pub(crate) fn holds(&self, ignores: bool) -> bool {
+        self.in_flight != NONE || (self.has_completed() && !ignores)
+    }
 }
 
-/// Who holds a deduplication key.
+/// Who holds a deduplication key: a job, an open window, or both.
 #[derive(Debug)]
 pub(crate) struct DedupEntry {
-    pub(crate) window: DedupWindow,
+    pub(crate) hash: Hash,
+    /// Hash of the payload.
+    pub(crate) payload: Hash,
     /// The holder while it is in the table.
-    pub(crate) job: Slot,
-    /// Windows outlive their job and are items of their own.
+    pub(crate) job: Option<Slot>,
+    pub(crate) window: Option<Box<Window>>,
+}
+
+/// A time for which a deduplication key stops others. It outlives its job and is an item of its own.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) queue: u32,
+    pub(crate) id: JobId,
+    pub(crate) until: u64,
     pub(crate) link: Link,
+}
+
+impl DedupEntry {
+    pub(crate) fn until(&self) -> Option<u64> {
+        self.window.as_ref().map(|window| window.until)
+    }
+
+    pub(crate) fn record(&self) -> DedupRecord {
+        DedupRecord { hash: self.hash, payload: self.payload, until: self.until() }
+    }
 }
 
 /// Jobs about one business object, over all queues.
 #[derive(Debug)]
 pub(crate) struct Business {
     pub(crate) hash: Hash,
-    /// How many; see [`crate::state::State::business_jobs`].
-    pub(crate) jobs: u32,
+    pub(crate) jobs: Members<OpenJobs>,
+}
+
+/// Of the jobs of a business object those that a cancel would change, by sequence number.
+#[derive(Debug, Default)]
+pub(crate) struct OpenJobs(pub(crate) BTreeMap<u64, Slot>);
+
+impl Lines for OpenJobs {
+    const ENTRY_BYTES: usize = size_of::<(u64, Slot)>();
+
+    fn insert(&mut self, slot: Slot, job: &Job) {
+        if job.can_be_cancelled() {
+            self.0.insert(job.id.seq(), slot);
+        }
+    }
+
+    fn remove(&mut self, job: &Job) {
+        self.0.remove(&job.id.seq());
+    }
 }
 
 /// A producer's numbering in one queue.
@@ -103,7 +150,7 @@ macro_rules! keyed {
 }
 keyed! {
     Key: self => self.hash;
-    DedupEntry: self => self.window.dedup.hash;
+    DedupEntry: self => self.hash;
     Business: self => self.hash;
     ProducerEntry: self => self.hash;
     RequestEntry: self => self.hash;

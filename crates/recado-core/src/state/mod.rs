@@ -2,8 +2,10 @@
 
 mod check;
 mod digest;
+mod held;
 mod job;
 mod keys;
+pub(crate) mod members;
 pub(crate) mod presence;
 mod queue;
 mod settles;
@@ -23,8 +25,8 @@ use crate::items::{Link, Order};
 use crate::options::QueueOptions;
 use crate::reply::State as JobState;
 
-pub(crate) use job::{Extra, Job, KeyRole, flag, seq_key};
-pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, domain};
+pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
+pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
 pub use presence::Presence;
 pub use queue::LANES_MAX;
 pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, Note, Queue, Spot, Task};
@@ -75,14 +77,6 @@ pub struct State {
     pub(crate) keys: Table<Key>,
     pub(crate) dedups: Table<DedupEntry>,
     pub(crate) businesses: Table<Business>,
-    /// Jobs by idempotency key and sequence number.
-    pub(crate) key_jobs: BTreeMap<(Slot, u64), Slot>,
-    /// Of those the unfinished and dead ones: first those that a completed key would skip.
-    pub(crate) key_carriers: BTreeMap<(Slot, KeyRole, u64), Slot>,
-    /// Jobs by business object and sequence number.
-    pub(crate) business_jobs: BTreeMap<(Slot, u64), Slot>,
-    /// Of those the ones that a cancel would change.
-    pub(crate) open_of_business: BTreeMap<(Slot, u64), Slot>,
     pub(crate) producers: Table<ProducerEntry>,
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) notes: Table<Note>,
@@ -91,7 +85,7 @@ pub struct State {
     /// Tasks that are at work.
     pub(crate) running: BTreeSet<u64>,
     pub(crate) audit: BTreeMap<u64, AuditEntry>,
-    pub(crate) attempts: BTreeMap<u128, Attempt>,
+    pub(crate) attempts: BTreeMap<Hash, Attempt>,
 
     /// Blocked jobs by the sequence number of the job they wait behind.
     pub(crate) followers: BTreeMap<u64, Vec<u64>>,
@@ -110,6 +104,8 @@ pub struct State {
     pub(crate) ended: Vec<JobId>,
     /// Workers with news about a cancel.
     pub(crate) cancel_news: Vec<u128>,
+    /// See [`State::moves`].
+    moves: u64,
     /// What all items cost, in the log and in memory.
     pub(crate) weight: Weight,
     pub(crate) memory_limit_bytes: u64,
@@ -139,10 +135,6 @@ impl State {
             keys: Table::default(),
             dedups: Table::default(),
             businesses: Table::default(),
-            key_jobs: BTreeMap::new(),
-            key_carriers: BTreeMap::new(),
-            business_jobs: BTreeMap::new(),
-            open_of_business: BTreeMap::new(),
             producers: Table::default(),
             requests: Table::default(),
             notes: Table::default(),
@@ -160,6 +152,7 @@ impl State {
             wakes: Vec::new(),
             ended: Vec::new(),
             cancel_news: Vec::new(),
+            moves: 0,
             weight: Weight::default(),
             memory_limit_bytes: u64::MAX,
         }
@@ -218,6 +211,13 @@ impl State {
         self.hash(domain::WORKER, 0, worker).0
     }
 
+    /// How often a job was put somewhere or taken away: a measure of work for tests that it is bounded.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
     pub(crate) fn hash(&self, domain: u8, number: u32, text: &str) -> Hash {
         self.secret.hash(domain, u64::from(number), &[text.as_bytes()])
     }
@@ -256,28 +256,6 @@ impl State {
 
     pub(crate) fn key_of(&self, job: &Job) -> Option<&Key> {
         job.carries_key().then(|| &self.keys[job.key])
-    }
-
-    /// Jobs that carry an idempotency key, oldest first; finished ones too while they are kept.
-    pub(crate) fn jobs_of_key(&self, key: Slot) -> impl DoubleEndedIterator<Item = Slot> {
-        self.key_jobs.range((key, 0)..=(key, u64::MAX)).map(|(_, job)| *job)
-    }
-
-    /// Those that a completed key would skip, oldest first.
-    pub(crate) fn skippable_of_key(&self, key: Slot) -> impl Iterator<Item = Slot> {
-        let range = (key, KeyRole::Waits, 0)..=(key, KeyRole::Waits, u64::MAX);
-        self.key_carriers.range(range).map(|(_, job)| *job)
-    }
-
-    /// Unfinished and dead jobs that carry an idempotency key and stand.
-    pub(crate) fn carriers_of_key(&self, key: Slot) -> impl Iterator<Item = Slot> {
-        let range = (key, KeyRole::Waits, 0)..=(key, KeyRole::Other, u64::MAX);
-        self.key_carriers.range(range).map(|(_, job)| *job)
-    }
-
-    /// Jobs about a business object that a cancel would change, oldest first, over all queues.
-    pub(crate) fn open_of_business(&self, business: Slot) -> impl DoubleEndedIterator<Item = Slot> {
-        self.open_of_business.range((business, 0)..=(business, u64::MAX)).map(|(_, job)| *job)
     }
 
     pub(crate) fn wake(&mut self, queue: u32) {

@@ -19,6 +19,7 @@ pub const LANES_MAX: usize = 1_024;
 
 /// A place in line: group, due instant and sequence number in one ordered number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(Rust, packed(8))] // Like JobId.
 pub(crate) struct Spot(pub(crate) u128);
 
 const LOW_48: u64 = (1 << 48) - 1;
@@ -51,7 +52,7 @@ impl Spot {
 }
 
 /// What the jobs of a lane have in common; a finished job keeps it when it leaves its lane.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct LaneName {
     pub(crate) kind: Arc<str>,
     pub(crate) schema_version: u32,
@@ -64,9 +65,7 @@ pub(crate) const NO_LANE: u16 = u16::MAX;
 /// Ready jobs of one priority, type and schema version.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) kind: Arc<str>,
-    pub(crate) schema_version: u32,
-    pub(crate) priority: u8,
+    pub(crate) name: Arc<LaneName>,
     pub(crate) hash: u128,
     /// Unfinished and dead jobs that name this lane; at 0 the lane goes.
     pub(crate) jobs: u32,
@@ -231,9 +230,7 @@ impl Queue {
             return *lane;
         }
         let lane = Lane {
-            kind: kind.into(),
-            schema_version,
-            priority,
+            name: Arc::new(LaneName { kind: kind.into(), schema_version, priority }),
             hash,
             jobs: 0,
             ready: BTreeMap::new(),

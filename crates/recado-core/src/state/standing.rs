@@ -4,27 +4,26 @@
 //! A ready job stands in one lane, ordered by group, due instant and sequence number. A lane's *ring*
 //! holds the groups that may give a job now, by rank: the group's turn in fair queues, its head's place
 //! otherwise. A group that is at its limit, or that a job of an ordered queue holds, is in no ring.
-//! A job whose idempotency key is in flight or has completed is out of its lane (in an ordered queue it
-//! stays, and the group waits while it is the head).
+//! Who waits for an idempotency key stands aside; see [`crate::state::held`].
 
 use core::cmp::Reverse;
 
-use crate::event::LeaseState;
 use crate::reply::State as JobState;
 use crate::state::queue::{GroupHold, GroupLane, Spot};
 use crate::state::slab::{NONE, Slot};
-use crate::state::{State, Timer, flag};
+use crate::state::{Job, State, Timer, flag};
 
 impl State {
     /// Puts a job where its fields say.
     pub(crate) fn stand(&mut self, slot: Slot) {
+        self.moves += 1;
         self.weigh_job(slot);
         let job = &self.jobs[slot];
-        if job.business != NONE && job.can_be_cancelled() {
-            self.open_of_business.insert((job.business, job.id.seq()), slot);
+        if job.business != NONE {
+            self.businesses[job.business].jobs.stand(slot, job);
         }
-        if let Some(role) = job.key_role() {
-            self.key_carriers.insert((job.key, role, job.id.seq()), slot);
+        if job.key != NONE {
+            self.keys[job.key].jobs.stand(slot, job);
         }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
@@ -64,13 +63,14 @@ impl State {
 
     /// Takes a job out of where it stands.
     pub(crate) fn unstand(&mut self, slot: Slot) {
+        self.moves += 1;
         self.unweigh_job(slot);
         let job = &self.jobs[slot];
-        if job.business != NONE && job.can_be_cancelled() {
-            self.open_of_business.remove(&(job.business, job.id.seq()));
+        if job.business != NONE {
+            self.businesses[job.business].jobs.unstand(job);
         }
-        if let Some(role) = job.key_role() {
-            self.key_carriers.remove(&(job.key, role, job.id.seq()));
+        if job.key != NONE {
+            self.keys[job.key].jobs.unstand(job);
         }
         let (number, seq, state) = (job.queue, job.id.seq(), job.state);
         match state {
@@ -98,54 +98,12 @@ impl State {
             self.timers.clear(false, expires_at, Timer::Expiry(slot));
         }
         if self.is_to_skip(slot) {
-            self.tidy_skips(self.jobs[slot].key);
+            self.tidy_skips(slot);
         }
         self.queue_mut(number).counts[state as usize] -= 1;
     }
 
-    /// Whether the job's idempotency key keeps it from running.
-    pub(super) fn is_held_by_key(&self, slot: Slot) -> bool {
-        let job = &self.jobs[slot];
-        let Some(key) = self.key_of(job) else { return false };
-        (key.has_completed() && !job.has(flag::IGNORE_KEY)) || (key.in_flight != NONE && key.in_flight != slot)
-    }
-
-    fn stand_ready(&mut self, slot: Slot) {
-        let held = self.is_held_by_key(slot);
-        self.jobs[slot].set(flag::KEY_HELD, held);
-        let job = &self.jobs[slot];
-        let (number, group, lane, due_at) = (job.queue, job.group, job.lane, job.due_at);
-        let spot = Spot::new(group, due_at, job.id.seq());
-        let queue = self.queue_mut(number);
-        queue.held_by_key += u64::from(held);
-        // Only a group that orders its jobs waits for a head that is held.
-        if !held || (queue.settings.ordered && group != queue.no_group) {
-            queue.lane_mut(lane).ready.insert(spot, slot);
-            self.count_ready(group, lane, 1);
-        } else {
-            queue.aside.insert(spot, slot);
-        }
-        self.refresh(group);
-        self.wake(number);
-    }
-
-    fn unstand_ready(&mut self, slot: Slot) {
-        let job = &mut self.jobs[slot];
-        let held = job.has(flag::KEY_HELD);
-        job.set(flag::KEY_HELD, false);
-        let (number, group, lane) = (job.queue, job.group, job.lane);
-        let spot = Spot::new(group, job.due_at, job.id.seq());
-        let queue = self.queue_mut(number);
-        queue.held_by_key -= u64::from(held);
-        if queue.lane_mut(lane).ready.remove(&spot).is_some() {
-            self.count_ready(group, lane, -1);
-        } else {
-            queue.aside.remove(&spot);
-        }
-        self.refresh(group);
-    }
-
-    fn count_ready(&mut self, group: Slot, lane: u16, by: i32) {
+    pub(super) fn count_ready(&mut self, group: Slot, lane: u16, by: i32) {
         let lanes = &mut self.groups[group].lanes;
         match lanes.iter_mut().find(|part| part.lane == lane) {
             Some(part) => part.ready = part.ready.saturating_add_signed(by),
@@ -158,7 +116,7 @@ impl State {
         let (number, group, key, seq, id) = (job.queue, job.group, job.key, job.id.seq(), job.id);
         let Some(lease) = job.lease() else { panic!("an in-flight job has a lease") };
         let ends_elapsed_at = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
-        let received_at = lease.received_at;
+        let (received_at, fence) = (lease.received_at, lease.fence);
         let mark = job.cancel_requested().then(|| lease.worker.as_deref().map(|worker| self.worker_hash(worker)));
         let worker = lease.worker.clone().unwrap_or_default();
         self.timers.set(true, ends_elapsed_at, Timer::Lease(slot));
@@ -174,8 +132,10 @@ impl State {
         self.groups[group].in_flight += 1;
         self.refresh(group);
         if key != NONE {
-            self.keys[key].in_flight = slot;
-            self.restand_key(key, slot, true);
+            self.change_key(key, |key| {
+                key.in_flight = slot;
+                key.fence = key.fence.max(fence);
+            });
         }
     }
 
@@ -205,29 +165,7 @@ impl State {
         self.refresh(group);
         self.wake(number);
         if key != NONE {
-            self.keys[key].in_flight = NONE;
-            self.restand_key(key, slot, false);
-        }
-    }
-
-    /// The key was taken by `except`, or given up by it: its other ready jobs leave or enter their lanes.
-    pub(crate) fn restand_key(&mut self, key: Slot, except: Slot, taken: bool) {
-        let jobs: alloc::vec::Vec<Slot> = self.carriers_of_key(key).filter(|slot| *slot != except).collect();
-        for at in jobs {
-            if taken
-                && let Some(lease) = self.jobs[at].extra.as_mut().and_then(|extra| extra.lease.as_mut())
-                && matches!(lease.state, LeaseState::Lapsed | LeaseState::Killed)
-            {
-                lease.state = LeaseState::KeyTaken;
-            }
-            if self.jobs[at].state == JobState::Ready && self.jobs[at].has(flag::KEY_HELD) != self.is_held_by_key(at) {
-                self.unstand(at);
-                self.stand(at);
-            }
-        }
-        // Jobs that were held while the key was in flight stay held when it completes, and are to be skipped.
-        if self.keys[key].has_completed() && self.skippable_of_key(key).next().is_some() {
-            self.to_skip.insert(key);
+            self.change_key(key, |key| key.in_flight = NONE);
         }
     }
 
@@ -237,7 +175,7 @@ impl State {
         let Some(fingerprint) = job.death().map(|death| death.fingerprint) else { panic!("a dead job has a death") };
         let queue = self.queue_mut(number);
         queue.dead.insert(Spot::new(0, died_at, seq), slot);
-        let kind = queue.lane(lane).kind.clone();
+        let kind = queue.lane(lane).name.kind.clone();
         let group = queue.fingerprints.entry(fingerprint);
         let group = group.or_insert_with(|| crate::state::Fingerprint { kind, jobs: Default::default() });
         queue.fingerprints_by_size.remove(&(Reverse(group.jobs.len()), fingerprint));
@@ -299,11 +237,13 @@ impl State {
             queue.next_turn += 1;
             group.turn = queue.next_turn;
         }
+        let keys = &self.keys;
+        let is_held = |job: &Job| job.key != NONE && keys[job.key].holds(job.has(flag::IGNORE_KEY));
         // An ordered group gives one job: its holder if that is ready, else its head unless one is out.
         let only = orders.then(|| {
             if group.holder != NONE {
                 let holder = &self.jobs[group.holder];
-                let gives = holder.state == JobState::Ready && !holder.has(flag::KEY_HELD) && group.in_flight == 0;
+                let gives = holder.state == JobState::Ready && !is_held(holder) && group.in_flight == 0;
                 return gives.then(|| (holder.lane, Spot::new(slot, holder.due_at, holder.id.seq())));
             }
             let heads = group.lanes.iter().filter_map(|part| {
@@ -311,7 +251,7 @@ impl State {
                 range.next().map(|(spot, job)| (*spot, part.lane, *job))
             });
             let (spot, lane, job) = heads.min()?;
-            (group.in_flight == 0 && !self.jobs[job].has(flag::KEY_HELD)).then_some((lane, spot))
+            (group.in_flight == 0 && !is_held(&self.jobs[job])).then_some((lane, spot))
         });
         let fair = queue.settings.fair;
         let mut gives_more = false;
@@ -361,7 +301,7 @@ impl crate::state::Queue {
         if let Some(rank) = after {
             lane.ring.insert((rank, group));
         }
-        let (is_open, priority) = (!lane.ring.is_empty(), u8::MAX - lane.priority);
+        let (is_open, priority) = (!lane.ring.is_empty(), u8::MAX - lane.name.priority);
         if is_open {
             self.open_lanes.insert((priority, number));
         } else {

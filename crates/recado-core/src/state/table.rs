@@ -1,13 +1,18 @@
 //! Jobs enter and leave: their ties to lane, group, keys and business object.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use crate::event::{DedupRecord, DedupWindow, JobRecord};
-use crate::id::{Hash, Secret};
+use crate::id::{Hash, JobId, Secret};
 use crate::items::{ItemKind, Link};
-use crate::reply::State as JobState;
+use crate::reply::{Place, State as JobState};
+use crate::state::job::NEVER;
+use crate::state::members::Members;
 use crate::state::slab::{NONE, Slot};
-use crate::state::{Business, DedupEntry, Extra, Group, Job, Key, Lane, LaneName, NO_LANE, State, Timer, domain, flag};
+use crate::state::{
+    Business, DedupEntry, Extra, Group, Job, Key, LaneName, NO_LANE, Saved, State, Timer, Window, domain, flag,
+};
 
 fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u128 {
     let number = u64::from(schema_version) << 8 | u64::from(priority);
@@ -16,7 +21,7 @@ fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u
 
 impl State {
     /// Ties a job into the tables, standing nowhere yet. `position` is that of the batch it is whole in.
-    pub(crate) fn tie_job(&mut self, position: u64, record: JobRecord) -> Slot {
+    pub(crate) fn tie_job(&mut self, position: u64, record: &JobRecord) -> Slot {
         let number = record.queue;
         let lane_hash = self.lane_hash(&record.kind, record.schema_version, record.priority);
         let no_group = self.queue(number).no_group;
@@ -28,15 +33,15 @@ impl State {
         let queue = self.queue_mut(number);
         let lane = queue.open_lane(lane_hash, &record.kind, record.schema_version, record.priority);
         queue.lane_mut(lane).jobs += 1;
-        let JobRecord { overrides, expires_at, behind, .. } = record;
-        let has_extra = overrides.is_some() || expires_at.is_some() || behind.is_some();
-        let extra = has_extra.then(|| Box::new(Extra { overrides, expires_at, behind, ..Extra::default() }));
+        let overrides = record.overrides.clone();
+        let extra = overrides.map(|own| Box::new(Extra { overrides: Some(own), ..Extra::default() }));
         self.seq = self.seq.max(record.id.seq());
         assert_eq!(record.meta.offset, record.payload.offset + record.payload.length, "the meta follows the payload");
         let slot = self.jobs.insert(Job {
             id: record.id,
             link: Link::default(),
             due_at: record.due_at,
+            expires_at_or_never: record.expires_at.unwrap_or(NEVER),
             body_position: position,
             body_offset: record.payload.offset,
             payload_bytes: record.payload.length,
@@ -54,6 +59,9 @@ impl State {
             flags: if record.at_once { flag::AT_ONCE } else { 0 },
             extra,
         });
+        if let Some(seq) = record.behind {
+            self.jobs[slot].make_rare().behind = Some(seq);
+        }
         self.link_item(ItemKind::Job, slot, position);
         if let Some(dedup) = record.dedup {
             self.hold_dedup(position, slot, dedup);
@@ -72,8 +80,8 @@ impl State {
         let job = &mut self.jobs[slot];
         (job.body_position, job.body_offset) = (position, record.payload.offset);
         (job.payload_bytes, job.meta_bytes) = (record.payload.length, record.meta.length);
-        if let Some(extra) = &mut job.extra {
-            extra.payload = None;
+        if let Some(rare) = job.rare_mut() {
+            rare.payload = None;
         }
         self.link_item(ItemKind::Job, slot, position);
     }
@@ -83,12 +91,10 @@ impl State {
         self.unlink_item(ItemKind::Job, slot);
         self.untie_key(slot);
         self.untie_business(slot);
+        self.release_dedup(slot);
         let dedup = self.jobs[slot].dedup;
         if dedup != NONE {
-            self.dedups[dedup].job = NONE;
-            if self.dedups[dedup].window.dedup.until.is_none() {
-                self.drop_dedup(dedup);
-            }
+            self.dedups[dedup].job = None;
         }
         let job = self.jobs.remove(slot);
         if job.lane != NO_LANE {
@@ -98,21 +104,18 @@ impl State {
     }
 
     /// Type, schema version and priority of a job.
-    pub(crate) fn lane_name(&self, job: &Job) -> LaneName {
-        match job.extra.as_ref().and_then(|extra| extra.lane.as_deref()) {
-            Some(name) => name.clone(),
-            None => {
-                let Lane { kind, schema_version, priority, .. } = self.queue(job.queue).lane(job.lane);
-                LaneName { kind: kind.clone(), schema_version: *schema_version, priority: *priority }
-            }
+    pub(crate) fn lane_name<'a>(&'a self, job: &'a Job) -> &'a Arc<LaneName> {
+        match job.extra.as_ref().and_then(|extra| extra.lane.as_ref()) {
+            Some(name) => name,
+            None => &self.queue(job.queue).lane(job.lane).name,
         }
     }
 
     /// A job that has ended makes room in its lane; it stands nowhere yet.
     pub(crate) fn leave_lane(&mut self, slot: Slot) {
-        let name = self.lane_name(&self.jobs[slot]);
+        let name = Arc::clone(self.lane_name(&self.jobs[slot]));
         let job = &mut self.jobs[slot];
-        job.extra().lane = Some(Box::new(name));
+        job.extra().lane = Some(name);
         let (queue, lane) = (job.queue, core::mem::replace(&mut job.lane, NO_LANE));
         self.queue_mut(queue).leave_lane(lane);
     }
@@ -137,7 +140,7 @@ impl State {
             let lanes = queue.lanes.iter_mut().enumerate();
             let named = lanes.filter_map(|(number, lane)| {
                 let lane = lane.as_mut()?;
-                lane.hash = lane_hash(secret, &lane.kind, lane.schema_version, lane.priority);
+                lane.hash = lane_hash(secret, &lane.name.kind, lane.name.schema_version, lane.name.priority);
                 Some((lane.hash, number as u16))
             });
             queue.lane_by_hash = named.collect();
@@ -152,10 +155,10 @@ impl State {
     pub(crate) fn change_priority(&mut self, slot: Slot, priority: u8) {
         let (number, before) = (self.jobs[slot].queue, self.jobs[slot].lane);
         let lane = self.queue(number).lane(before);
-        if lane.priority == priority {
+        if lane.name.priority == priority {
             return;
         }
-        let (kind, version) = (lane.kind.clone(), lane.schema_version);
+        let (kind, version) = (lane.name.kind.clone(), lane.name.schema_version);
         let hash = self.lane_hash(&kind, version, priority);
         let queue = self.queue_mut(number);
         let after = queue.open_lane(hash, &kind, version, priority);
@@ -167,74 +170,91 @@ impl State {
     /// The job takes a deduplication key, from whoever held it.
     pub(crate) fn hold_dedup(&mut self, position: u64, job: Slot, dedup: DedupRecord) {
         let (number, id) = (self.jobs[job].queue, self.jobs[job].id);
-        self.set_dedup(position, DedupWindow { queue: number, dedup, id });
-        let Some(slot) = self.dedups.find(dedup.hash.0) else { panic!("the key was just set") };
-        let before = core::mem::replace(&mut self.dedups[slot].job, job);
-        if before != NONE && before != job {
+        let slot = self.find_or_make_dedup(number, dedup);
+        let before = self.dedups[slot].job.replace(job);
+        if let Some(before) = before.filter(|before| *before != job) {
             self.jobs[before].dedup = NONE;
         }
         self.jobs[job].dedup = slot;
+        self.set_window(position, slot, dedup.until.map(|until| (number, id, until)));
     }
 
-    /// Opens a deduplication window, or replaces it. One that lasts as long as its job is no item of its own.
+    /// Opens a deduplication window, or replaces it. A key that lasts as long as its job has none.
     pub(crate) fn set_dedup(&mut self, position: u64, window: DedupWindow) {
-        let slot = match self.dedups.find(window.dedup.hash.0) {
-            Some(slot) => slot,
-            None => {
-                self.queue_mut(window.queue).dedups += 1;
-                let open = DedupWindow { dedup: DedupRecord { until: None, ..window.dedup }, ..window };
-                self.dedups.insert(DedupEntry { window: open, job: NONE, link: Link::default() })
-            }
-        };
-        let before = self.dedups[slot].window.dedup.until;
+        let Some(until) = window.dedup.until else { return };
+        let slot = self.find_or_make_dedup(window.queue, window.dedup);
         let holder = self.dedups[slot].job;
-        if holder != NONE && self.jobs[holder].id != window.id {
+        if let Some(holder) = holder.filter(|holder| self.jobs[*holder].id != window.id) {
             self.jobs[holder].dedup = NONE;
-            self.dedups[slot].job = NONE;
+            self.dedups[slot].job = None;
         }
-        self.dedups[slot].window = window;
-        if let Some(at) = before {
-            self.timers.clear(false, at, Timer::Dedup(slot));
-        }
-        match window.dedup.until {
-            Some(at) => {
-                self.timers.set(false, at, Timer::Dedup(slot));
-                self.link_item(ItemKind::Dedup, slot, position);
+        self.set_window(position, slot, Some((window.queue, window.id, until)));
+    }
+
+    fn find_or_make_dedup(&mut self, number: u32, dedup: DedupRecord) -> Slot {
+        match self.dedups.find(dedup.hash.0) {
+            Some(slot) => {
+                self.dedups[slot].payload = dedup.payload;
+                slot
             }
-            None => self.unlink_item(ItemKind::Dedup, slot),
+            None => {
+                self.queue_mut(number).dedups += 1;
+                let DedupRecord { hash, payload, .. } = dedup;
+                self.dedups.insert(DedupEntry { hash, payload, job: None, window: None })
+            }
         }
+    }
+
+    fn set_window(&mut self, position: u64, slot: Slot, window: Option<(u32, JobId, u64)>) {
+        if let Some(before) = self.dedups[slot].until() {
+            self.unlink_item(ItemKind::Dedup, slot);
+            self.timers.clear(false, before, Timer::Dedup(slot));
+        }
+        let make = |(queue, id, until)| Box::new(Window { queue, id, until, link: Link::default() });
+        self.dedups[slot].window = window.map(make);
+        if let Some((.., until)) = window {
+            self.timers.set(false, until, Timer::Dedup(slot));
+            self.link_item(ItemKind::Dedup, slot, position);
+        }
+    }
+
+    /// Queue and job of a deduplication key.
+    pub(crate) fn dedup_window(&self, slot: Slot) -> DedupWindow {
+        let entry = &self.dedups[slot];
+        let (queue, id) = match (&entry.window, entry.job) {
+            (Some(window), _) => (window.queue, window.id),
+            (None, Some(job)) => (self.jobs[job].queue, self.jobs[job].id),
+            (None, None) => panic!("{:?} stops somebody", entry.hash),
+        };
+        DedupWindow { queue, dedup: entry.record(), id }
     }
 
     /// The key stops nobody any more.
     pub(crate) fn drop_dedup(&mut self, slot: Slot) {
-        self.unlink_item(ItemKind::Dedup, slot);
-        let entry = self.dedups.remove(slot);
-        self.queue_mut(entry.window.queue).dedups -= 1;
-        if let Some(at) = entry.window.dedup.until {
-            self.timers.clear(false, at, Timer::Dedup(slot));
-        }
-        if entry.job != NONE {
-            self.jobs[entry.job].dedup = NONE;
+        let number = self.dedup_window(slot).queue;
+        self.queue_mut(number).dedups -= 1;
+        self.set_window(0, slot, None);
+        if let Some(job) = self.dedups.remove(slot).job {
+            self.jobs[job].dedup = NONE;
         }
     }
 
-    /// A finished or dead job gives up a key that lasts as long as the job is unfinished.
+    /// A finished, dead or removed job gives up a key that lasts as long as the job is unfinished.
     pub(crate) fn release_dedup(&mut self, job: Slot) {
         let slot = self.jobs[job].dedup;
-        if slot != NONE && self.dedups[slot].window.dedup.until.is_none() {
+        if slot != NONE && self.dedups[slot].window.is_none() {
             self.drop_dedup(slot);
         }
     }
 
     fn tie_key(&mut self, job: Slot, hash: Hash) {
-        let number = self.jobs[job].queue;
-        let slot = self.find_or_make_key(number, hash);
-        let key = &mut self.keys[slot];
-        key.jobs += 1;
-        key.carriers += 1;
+        let slot = self.find_or_make_key(self.jobs[job].queue, hash);
         self.unused_keys.remove(&slot);
         self.jobs[job].key = slot;
-        self.key_jobs.insert((slot, self.jobs[job].id.seq()), job);
+        let members = &mut self.keys[slot].jobs;
+        self.weight.memory_bytes -= members.bytes();
+        members.join(job, &self.jobs);
+        self.weight.memory_bytes += members.bytes();
     }
 
     pub(crate) fn find_or_make_key(&mut self, number: u32, hash: Hash) -> Slot {
@@ -249,17 +269,13 @@ impl State {
 
     fn untie_key(&mut self, job: Slot) {
         let slot = self.jobs[job].key;
-        if slot == NONE {
-            return;
+        if slot != NONE {
+            let members = &mut self.keys[slot].jobs;
+            self.weight.memory_bytes -= members.bytes();
+            members.leave(&self.jobs[job]);
+            self.weight.memory_bytes += members.bytes();
+            self.tidy_key(slot);
         }
-        if self.jobs[job].state.is_final() {
-            // It gave up being a carrier when it ended.
-        } else {
-            self.keys[slot].carriers -= 1;
-        }
-        self.keys[slot].jobs -= 1;
-        self.key_jobs.remove(&(slot, self.jobs[job].id.seq()));
-        self.tidy_key(slot);
     }
 
     /// After the last job of a key has gone: without a result the key goes too. A result that has ended waits
@@ -267,7 +283,7 @@ impl State {
     fn tidy_key(&mut self, slot: Slot) {
         let key = &self.keys[slot];
         match &key.saved {
-            _ if key.jobs > 0 => {}
+            _ if !key.jobs.is_empty() => {}
             None => self.drop_key(slot),
             Some(saved) if saved.ended => drop(self.unused_keys.insert(slot)),
             Some(_) => {}
@@ -275,30 +291,27 @@ impl State {
     }
 
     fn drop_key(&mut self, slot: Slot) {
-        self.drop_saved(slot);
+        self.unlink_saved(slot);
         let key = self.keys.remove(slot);
         self.to_skip.remove(&slot);
         self.unused_keys.remove(&slot);
         self.queue_mut(key.queue).keys -= 1;
     }
 
-    /// Forgets a saved result, its timer with it.
-    pub(crate) fn drop_saved(&mut self, slot: Slot) {
-        if self.keys[slot].saved.is_some() {
-            self.unlink_item(ItemKind::Saved, slot);
-        }
-        if let Some(saved) = self.keys[slot].saved.take()
-            && !saved.ended
-        {
+    /// Takes a saved result off its timer and out of the list of items.
+    fn unlink_saved(&mut self, slot: Slot) {
+        let Some(saved) = &self.keys[slot].saved else { return };
+        if !saved.ended {
             self.timers.clear(false, saved.look_at, Timer::Key(slot));
         }
+        self.unlink_item(ItemKind::Saved, slot);
     }
 
     /// Saves the result of a key's first success.
-    pub(crate) fn save_result(&mut self, position: u64, slot: Slot, until: u64, result: Option<crate::reply::Place>) {
-        self.drop_saved(slot);
-        self.keys[slot].saved =
-            Some(Box::new(crate::state::Saved { link: Link::default(), until, look_at: until, result, ended: false }));
+    pub(crate) fn save_result(&mut self, position: u64, slot: Slot, until: u64, result: Option<Place>) {
+        self.unlink_saved(slot);
+        let saved = Saved { link: Link::default(), until, look_at: until, result, ended: false };
+        self.change_key(slot, |key| key.saved = Some(Box::new(saved)));
         self.unused_keys.remove(&slot);
         self.timers.set(false, until, Timer::Key(slot));
         self.link_item(ItemKind::Saved, slot, position);
@@ -307,20 +320,19 @@ impl State {
     /// The saved result is over, and no job shows it.
     pub(crate) fn end_saved(&mut self, slot: Slot) {
         self.mark_ended(slot);
-        if self.keys[slot].jobs == 0 {
+        if self.keys[slot].jobs.is_empty() {
             self.drop_key(slot);
         }
     }
 
     /// The saved result stops no job any more; it stays while finished jobs show it.
     pub(crate) fn mark_ended(&mut self, slot: Slot) {
-        let Some(saved) = self.keys[slot].saved.as_mut().filter(|saved| !saved.ended) else { return };
-        saved.ended = true;
-        let look_at = saved.look_at;
-        if self.keys[slot].jobs == 0 {
+        let Some(saved) = self.keys[slot].saved.as_ref().filter(|saved| !saved.ended) else { return };
+        self.timers.clear(false, saved.look_at, Timer::Key(slot));
+        self.change_key(slot, |key| key.saved.iter_mut().for_each(|saved| saved.ended = true));
+        if self.keys[slot].jobs.is_empty() {
             self.unused_keys.insert(slot);
         }
-        self.timers.clear(false, look_at, Timer::Key(slot));
         self.to_skip.remove(&slot);
     }
 
@@ -333,20 +345,24 @@ impl State {
     }
 
     fn tie_business(&mut self, job: Slot, hash: Hash) {
-        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, jobs: 0 });
-        self.businesses[slot].jobs += 1;
+        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, jobs: Members::None });
         self.jobs[job].business = slot;
-        self.business_jobs.insert((slot, self.jobs[job].id.seq()), job);
+        let members = &mut self.businesses[slot].jobs;
+        self.weight.memory_bytes -= members.bytes();
+        members.join(job, &self.jobs);
+        self.weight.memory_bytes += members.bytes();
     }
 
     fn untie_business(&mut self, job: Slot) {
-        let (slot, seq) = (self.jobs[job].business, self.jobs[job].id.seq());
+        let slot = self.jobs[job].business;
         if slot == NONE {
             return;
         }
-        self.business_jobs.remove(&(slot, seq));
-        self.businesses[slot].jobs -= 1;
-        if self.businesses[slot].jobs == 0 {
+        let members = &mut self.businesses[slot].jobs;
+        self.weight.memory_bytes -= members.bytes();
+        members.leave(&self.jobs[job]);
+        self.weight.memory_bytes += members.bytes();
+        if self.businesses[slot].jobs.is_empty() {
             self.businesses.remove(slot);
         }
     }

@@ -1,7 +1,5 @@
 //! A job as answers show it.
 
-use alloc::vec::Vec;
-
 use crate::event::LeaseState;
 use crate::id::Receipt;
 use crate::query::Stats;
@@ -18,13 +16,12 @@ impl State {
         let lane = self.lane_name(job);
         let state = self.state_at(job, now);
         let due_at = if state == JobState::Delayed { self.due_at(job) } else { job.due_at };
-        let extra = job.extra.as_deref();
         let ended = state.is_final() || state == JobState::Dead;
         let lease = job.lease().filter(|_| state == JobState::InFlight);
         JobView {
             id: job.id,
             queue: queue.name.clone(),
-            kind: lane.kind,
+            kind: lane.kind.clone(),
             schema_version: lane.schema_version,
             state,
             priority: lane.priority,
@@ -36,9 +33,9 @@ impl State {
             held_back: self.held_back(slot, presence, now),
             payload: job.payload(),
             meta: job.meta(),
-            errors: extra.map_or_else(Vec::new, |extra| extra.errors.clone()),
+            errors: job.errors().to_vec(),
             result: self.result_of(job),
-            progress: extra.and_then(|extra| extra.progress),
+            progress: job.progress(),
             cancel_requested: job.cancel_requested(),
             visible_at: lease.map(|lease| self.wall(lease.ends_elapsed_at)),
             ended_at: ended.then(|| job.ended_at()),
@@ -62,7 +59,7 @@ impl State {
         if job.has(flag::SKIPPED) {
             return self.key_of(job)?.saved.as_ref()?.result;
         }
-        job.extra.as_ref()?.result
+        job.result()
     }
 
     pub(crate) fn max_attempts(&self, job: &Job) -> u32 {
@@ -102,7 +99,7 @@ impl State {
         if let Some(reason) = queue.held_back() {
             return Some(reason);
         }
-        if job.has(flag::KEY_HELD) {
+        if self.is_held_by_key(job) {
             return Some(HeldBack::IdempotencyKeyInFlight);
         }
         let group = &self.groups[job.group];
@@ -121,7 +118,7 @@ impl State {
             }
         }
         let lane = queue.lane(job.lane);
-        match presence.map(|presence| presence.capable(job.queue, &lane.kind, lane.schema_version, now)) {
+        match presence.map(|presence| presence.capable(job.queue, &lane.name.kind, lane.name.schema_version, now)) {
             Some((false, _)) => Some(HeldBack::NoWorker),
             Some((true, false)) => Some(HeldBack::NoCapableWorker),
             _ => None,

@@ -4,14 +4,14 @@
 //! Both are sums that are kept up to date. An item counts from the moment it is linked until it is unlinked; a
 //! job counts while it stands, for its fields change only while it does not.
 
-use crate::event::{QueueRecord, TaskRecord};
+use crate::event::{Death, Lease, QueueRecord, TaskRecord};
 use crate::items::{ItemKind, whole};
 use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Extra, Group, Job, Key, LaneName, Note, ProducerEntry, Queue, RequestEntry,
-    Saved, SettleEntry, State, TASKS_KEPT_MAX, Task,
+    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, Job, Key, Note, ProducerEntry, Queue, Rare,
+    RequestEntry, Saved, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -36,10 +36,7 @@ const OPTIONS_BYTES: u64 = 128;
 const NUMBER_BYTES: u64 = 9;
 
 /// A plain waiting job in memory, with its places in the index of numbers and in its lane.
-const JOB_BYTES: usize = 200;
-
-/// A job's place in the list of a key or business object.
-const TIE_BYTES: usize = 40;
+const JOB_BYTES: usize = 170;
 
 /// An entry's place in the index of its table.
 const INDEX_BYTES: usize = 12;
@@ -105,7 +102,11 @@ fn delays(curve: Option<&BackoffCurve>) -> u64 {
 }
 
 fn job(job: &Job) -> Weight {
-    let mut weight = Weight::log(ITEM_BYTES + at(job.payload()) + at(job.meta()));
+    let places: u64 = job.places().map(at).sum();
+    let mut weight = Weight::log(ITEM_BYTES + places);
+    if job.expires_at().is_some() {
+        weight = weight.of_size(TIMER_BYTES);
+    }
     if let Some(it) = &job.extra {
         weight.add(extra(it));
     }
@@ -113,27 +114,35 @@ fn job(job: &Job) -> Weight {
 }
 
 fn extra(extra: &Extra) -> Weight {
-    let places = extra.errors.iter().chain(&extra.result).chain(&extra.progress);
-    let mut log_bytes: u64 = places.map(|place| at(*place)).sum();
-    let mut memory_bytes = size_of::<Extra>() + extra.errors.capacity() * size_of::<Place>();
-    if let Some(lease) = &extra.lease {
-        let worker = text(lease.worker.as_deref());
-        log_bytes += LEASE_BYTES + worker;
-        memory_bytes += worker as usize;
+    let mut weight = Weight::default().of_size(boxed::<Extra>());
+    if let Some(errors) = &extra.errors {
+        weight = weight.of_size(boxed::<Errors>() + errors.places.capacity() * size_of::<Place>());
     }
+    weight.add(match &extra.delivery {
+        Delivery::None => Weight::default(),
+        Delivery::Over(_) => Weight::log(LEASE_BYTES),
+        Delivery::Of(lease) => {
+            let worker = text(lease.worker.as_deref());
+            Weight::log(LEASE_BYTES + worker).of_size(boxed::<Lease>() + worker as usize)
+        }
+    });
     if let Some(own) = &extra.overrides {
         let list = delays(own.backoff.as_ref().map(|backoff| &backoff.curve));
-        log_bytes += OPTIONS_BYTES + list;
-        memory_bytes += size_of_val(&**own) + list as usize;
-    }
-    if extra.lane.is_some() {
-        memory_bytes += size_of::<LaneName>();
+        weight.add(Weight::log(OPTIONS_BYTES + list).of_size(size_of_val(&**own) + list as usize));
     }
     if let Some(death) = &extra.death {
-        log_bytes += NUMBER_BYTES + death.error_kind.len() as u64;
-        memory_bytes += death.error_kind.len();
+        let kind = death.error_kind.len();
+        weight.add(Weight::log(NUMBER_BYTES + kind as u64).of_size(boxed::<Death>() + kind));
     }
-    Weight { log_bytes, memory_bytes: memory_bytes as u64 }
+    if extra.rare.is_some() {
+        weight = weight.of_size(boxed::<Rare>());
+    }
+    weight
+}
+
+/// Something on the heap, with what the allocator keeps of it.
+const fn boxed<T>() -> usize {
+    size_of::<T>() + 8
 }
 
 fn queue(record: &QueueRecord) -> Weight {
@@ -160,7 +169,7 @@ impl State {
         match kind {
             ItemKind::Job => Weight::default(),
             ItemKind::Globals => Weight::log(ITEM_BYTES),
-            ItemKind::Dedup => Weight::log(ITEM_BYTES).of_size(TIMER_BYTES),
+            ItemKind::Dedup => Weight::log(ITEM_BYTES).of_size(boxed::<Window>() + TIMER_BYTES),
             ItemKind::Producer => Weight::log(HASH_BYTES).of_size(size_of::<ProducerEntry>() + INDEX_BYTES),
             ItemKind::Queue => queue(&self.queue(number).record).of_size(size_of::<Queue>() + FIGURES_BYTES),
             ItemKind::Saved => {
@@ -210,6 +219,8 @@ impl State {
     pub(crate) fn counted_weight(&self) -> Weight {
         let mut sum = Weight::default();
         self.jobs.iter().for_each(|(_, it)| sum.add(job(it)));
+        sum.memory_bytes += self.keys.iter().map(|(_, key)| key.jobs.bytes()).sum::<u64>();
+        sum.memory_bytes += self.businesses.iter().map(|(_, business)| business.jobs.bytes()).sum::<u64>();
         self.items_in_order().into_iter().for_each(|(kind, number, _)| sum.add(self.weight(kind, number)));
         sum
     }
@@ -225,8 +236,6 @@ impl State {
     pub fn memory_bytes(&self) -> u64 {
         let entries = [
             (self.jobs.len(), JOB_BYTES),
-            (self.key_jobs.len() + self.key_carriers.len(), TIE_BYTES),
-            (self.business_jobs.len() + self.open_of_business.len(), TIE_BYTES),
             (self.groups.len(), GROUP_BYTES + size_of::<Group>()),
             (self.keys.len(), INDEX_BYTES + size_of::<Key>()),
             (self.dedups.len(), INDEX_BYTES + size_of::<DedupEntry>()),

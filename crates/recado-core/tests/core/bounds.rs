@@ -56,12 +56,12 @@ fn live_bytes_are_what_the_log_needs() {
 fn memory_is_counted_by_what_is_there() {
     let long = "x".repeat(1_000);
     let rows: [(&str, &str, u64, u64); 8] = [
-        ("plain", "enqueue q {n}", 200, 200),
-        ("with a key", "enqueue q {n} key=k{n}", 248, 400),
-        ("in flight", "enqueue q {n} | receive q worker={long}", 1_500, 2_000),
-        ("completed", "enqueue q {n} | receive q worker={long} | ack {n}", 400, 1_000),
+        ("plain", "enqueue q {n}", 170, 170),
+        ("with a key", "enqueue q {n} key=k{n}", 218, 248),
+        ("in flight", "enqueue q {n} | receive q worker={long}", 1_350, 1_600),
+        ("completed", "enqueue q {n} | receive q worker={long} | ack {n}", 250, 400),
         ("dead", "enqueue q {n} | receive q worker={long} | fail {n} permanent", 400, 1_000),
-        ("producer", "enqueue q producer=p{n}:1 {n}", 240, 400),
+        ("producer", "enqueue q producer=p{n}:1 {n}", 220, 300),
         ("note", "enqueue q {n} | receive q | fail {n} permanent kind=k{n} | acknowledge q {n} {long}", 1_400, 3_000),
         ("task", "replay q all reason={long} rate=1/1h", 1_000, 3_000),
     ];
