@@ -60,8 +60,8 @@ codes! {
         "A body must arrive within 30 s; in a stream 30 s may pass between bytes. Send it again.";
     Gone 410 "gone" "It is not there any more"
         "The id is well formed, but nothing has it: it was forgotten after its time, purged, discarded, or never existed.";
-    StaleReceipt 409 "stale-receipt" "The receipt was overtaken"
-        "The settle changed nothing. `reason` says what overtook this delivery and `jobState` where the job is. Drop this delivery; if it had an effect outside, check the effect with the fencing token.";
+    StaleReceipt 409 "stale-receipt" "The receipt or token was overtaken"
+        "The request changed nothing. Of a receipt, `reason` says what overtook the delivery and `jobState` where the job is: drop this delivery; if it had an effect outside, check the effect with the fencing token. Of a guard's token, `reason` is key-taken (another begin took the key), settled (completed before), expired (aborted, its time is over, or its job is gone) or forged: begin again before you go on.";
     DuplicateConflict 409 "duplicate-conflict" "The deduplication key is held with another payload"
         "A job with this key exists and its payload differs (`onDuplicate` is `conflict`).";
     IdempotencyInProgress 409 "idempotency-in-progress" "The same request is in progress"
@@ -389,6 +389,11 @@ impl From<Rejection> for Problem {
                 let mut problem = new(Code::StaleReceipt);
                 problem.0.reason = Some(reason.word().to_owned());
                 problem.0.job_state = state.map(|state| state.word().into());
+                problem
+            }
+            Rejection::TokenOutdated { reason } => {
+                let mut problem = new(Code::StaleReceipt);
+                problem.0.reason = Some(reason.word().to_owned());
                 problem
             }
             Rejection::ResultTooLargeNow { limit, actual } => new(Code::StorageFull).sized(limit, Some(actual)),

@@ -109,6 +109,10 @@ pub enum Command {
         /// Who did it.
         actor: Actor,
     },
+    /// Start work under a key, unless it is done or being done; answers [`crate::Reply::Begun`].
+    GuardBegin(GuardBegin),
+    /// End or extend work under a key; answers [`crate::Reply::Guarded`].
+    GuardUse(GuardUse),
     /// Write live items again at the head of the log so that its oldest part can be freed.
     Copy(Vec<CopyPlan>),
     /// Write the rolling figures of queues, as many as fit; answers [`crate::Reply::FiguresSaved`].
@@ -334,6 +338,54 @@ pub struct Patch {
     pub when: Option<When>,
     /// New payload, whole.
     pub payload: Option<Vec<u8>>,
+}
+
+/// See [`Command::GuardBegin`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct GuardBegin {
+    /// Name of the queue.
+    pub queue: Box<str>,
+    /// The key, unique among the guards of the queue.
+    pub key: Box<str>,
+    /// A result is kept for so many milliseconds; not looked at with `job`.
+    pub ttl_ms: u64,
+    /// Others wait for so many milliseconds for the end of the work.
+    pub hold_ms: u64,
+    /// The guard is kept as long as this job.
+    pub job: Option<JobId>,
+    /// The job's present receipt, which must hold.
+    pub receipt: Option<Box<str>>,
+}
+
+/// See [`Command::GuardUse`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct GuardUse {
+    /// Name of the queue.
+    pub queue: Box<str>,
+    /// The key.
+    pub key: Box<str>,
+    /// As it was given by the begin.
+    pub token: Box<str>,
+    /// What becomes of it.
+    pub action: GuardAction,
+}
+
+/// What becomes of work under a key.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum GuardAction {
+    /// It is done.
+    Complete {
+        /// JSON text.
+        result: Option<Vec<u8>>,
+    },
+    /// It is given up: the next begin starts anew.
+    #[default]
+    Abort,
+    /// It goes on.
+    Extend {
+        /// Others wait for so many milliseconds from now.
+        hold_ms: u64,
+    },
 }
 
 /// See [`Command::Configure`].

@@ -464,6 +464,41 @@ pub struct TaskRecord {
     pub expected: u64,
 }
 
+/// A guard, whole: a key, who works under it, and what the work ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct GuardRecord {
+    /// Hash of queue and key.
+    #[n(0)]
+    pub key: Hash,
+    /// Number of its queue.
+    #[n(1)]
+    pub queue: u32,
+    /// 64 random bits of its last `begin`.
+    #[n(2)]
+    pub nonce: u64,
+    /// For so long its holder asked for it last.
+    #[n(3)]
+    pub hold_ms: u64,
+    /// When another `begin` may take the key, on the elapsed time line.
+    #[n(4)]
+    pub ends_elapsed_at: u64,
+    /// For so long its result is kept.
+    #[n(5)]
+    pub ttl_ms: u64,
+    /// When it is forgotten, unless it belongs to a job.
+    #[n(6)]
+    pub until: u64,
+    /// Sequence number of the job that it belongs to.
+    #[n(7)]
+    pub job: Option<u64>,
+    /// The work is done: hash of what it ended with.
+    #[n(8)]
+    pub done: Option<u64>,
+    /// What it ended with.
+    #[n(9)]
+    pub result: Option<Span>,
+}
+
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Cursor {
@@ -874,5 +909,14 @@ pub enum Event {
         /// It ended the job too.
         #[n(3)]
         is_end: bool,
+    },
+    /// A guard was begun, extended or completed; also its copy.
+    #[n(38)]
+    GuardSet(#[n(0)] Box<GuardRecord>),
+    /// Its holder gave it up, or its time is over.
+    #[n(39)]
+    GuardEnded {
+        #[n(0)]
+        key: Hash,
     },
 }

@@ -9,6 +9,7 @@
 //! | deduplication window | queue | `DedupSet` | `DedupEnded` |
 //! | producer | queue | `ProducerAdvanced` | `QueueDeleted` |
 //! | request | shard | `RequestAnswered` | `RequestEnded` |
+//! | guard | queue, or a job of it | `GuardSet` | `GuardEnded`, or its job is gone |
 //! | task | queue | `TaskSet` | `TaskForgotten` |
 //! | audit entry | shard | `Audited` | 10,000 later entries |
 //! | note | queue | `Noted` | `Noted` with an empty text |
@@ -38,9 +39,10 @@ pub enum ItemKind {
     Audit,
     Note,
     Settle,
+    Guard,
 }
 
-const KINDS: [ItemKind; 11] = [
+const KINDS: [ItemKind; 12] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -52,6 +54,7 @@ const KINDS: [ItemKind; 11] = [
     ItemKind::Audit,
     ItemKind::Note,
     ItemKind::Settle,
+    ItemKind::Guard,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -150,6 +153,7 @@ impl State {
             ItemKind::Audit => self.audit.get_mut(&whole(number, newest)).map(|entry| &mut entry.link),
             ItemKind::Note => Some(&mut self.notes[number].link),
             ItemKind::Settle => Some(&mut self.settles.table[number].link),
+            ItemKind::Guard => Some(&mut self.guards[number].link),
         };
         match link {
             Some(link) => link,
@@ -206,6 +210,7 @@ impl State {
             ItemKind::Audit => self.audit[&whole(number, self.last_number)].link,
             ItemKind::Note => self.notes[number].link,
             ItemKind::Settle => self.settles.table[number].link,
+            ItemKind::Guard => self.guards[number].link,
         }
     }
 
@@ -275,6 +280,7 @@ impl State {
             ItemKind::Audit => self.audit.contains_key(&whole(number, self.last_number)),
             ItemKind::Note => self.notes.get(number).is_some(),
             ItemKind::Settle => self.settles.table.get(number).is_some(),
+            ItemKind::Guard => self.guards.get(number).is_some(),
         }
     }
 
@@ -283,6 +289,7 @@ impl State {
             ItemKind::Job => self.jobs[number].places().collect(),
             ItemKind::Saved => self.keys[number].saved.iter().filter_map(|saved| saved.result).collect(),
             ItemKind::Request => alloc::vec![self.requests[number].answer],
+            ItemKind::Guard => self.guards[number].result.into_iter().collect(),
             ItemKind::Task => self.tasks[&whole(number, self.last_number)].patch.into_iter().collect(),
             _ => Vec::new(),
         }

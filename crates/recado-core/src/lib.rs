@@ -48,7 +48,7 @@ pub use query::*;
 pub use rejection::{Rejection, StaleReason};
 pub use reply::State as JobState;
 pub use reply::{
-    Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
+    Begun, Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
 };
 pub use run::{TICK_STEPS_MAX, run};
 pub use state::{AUDIT_MAX, LANES_MAX, PRODUCERS_MAX, Presence, QUEUES_MAX, State, TASKS_KEPT_MAX, TASKS_RUNNING_MAX};

@@ -36,7 +36,7 @@ pub enum Rejection {
     QueueFull {
         /// The queue.
         queue: Box<str>,
-        /// `max-depth`, `dead-letter-max`, `idempotency-max`, `lanes`.
+        /// `max-depth`, `dead-letter-max`, `idempotency-max`, `lanes`, `guards`, ...
         reason: &'static str,
         /// The limit.
         limit: u64,
@@ -126,6 +126,12 @@ pub enum Rejection {
         /// State of the job now; `None` when it is gone.
         state: Option<JobState>,
     },
+    /// A token that proves nothing any more.
+    #[error("the token is outdated ({reason}): begin again before you go on")]
+    TokenOutdated {
+        /// What overtook it.
+        reason: StaleReason,
+    },
     /// A result that cannot be taken now; the receipt stays good.
     #[error("storage is short: a result may have {limit} bytes now, this one has {actual}")]
     ResultTooLargeNow {
@@ -155,8 +161,10 @@ pub enum StaleReason {
     Replayed,
     /// A hand-off to another queue.
     Forwarded,
-    /// Another job with its idempotency key.
+    /// Another job with its idempotency key; of a token: another begin.
     KeyTaken,
+    /// The visibility timeout.
+    Lapsed,
     /// The job was given another payload.
     Replaced,
     /// This server did not make it, or not for this job.
@@ -177,6 +185,7 @@ impl StaleReason {
             Self::Replayed => "replayed",
             Self::Forwarded => "forwarded",
             Self::KeyTaken => "key-taken",
+            Self::Lapsed => "visibility-timeout",
             Self::Replaced => "replaced",
             Self::Forged => "forged",
         }

@@ -290,6 +290,26 @@ pub struct TaskView {
     pub skipped: Vec<(Box<str>, u64)>,
 }
 
+/// What a begin found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing: the work is the asker's.
+    New {
+        /// Proves it.
+        token: Box<str>,
+    },
+    /// The work is done.
+    Done {
+        /// JSON text.
+        result: Option<Place>,
+    },
+    /// Somebody is at it.
+    Processing {
+        /// When the next begin may take it over.
+        until: u64,
+    },
+}
+
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -338,6 +358,15 @@ pub enum Reply {
         created: bool,
         /// Revision of its configuration.
         revision: u64,
+    },
+    /// To [`crate::Command::GuardBegin`].
+    Begun(Begun),
+    /// To [`crate::Command::GuardUse`].
+    Guarded {
+        /// It was so before.
+        repeated: bool,
+        /// After an extend: for so long others wait.
+        until: Option<u64>,
     },
     /// To [`crate::Command::StartTask`], [`crate::Command::StepTask`], [`crate::Command::CancelTask`],
     /// and to a forced [`crate::Command::DeleteQueue`].

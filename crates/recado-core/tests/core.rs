@@ -9,6 +9,8 @@ mod model;
 mod ops;
 #[path = "core/pair.rs"]
 mod pair;
+#[path = "core/pair_guard.rs"]
+mod pair_guard;
 #[path = "core/pair_operate.rs"]
 mod pair_operate;
 #[path = "core/script.rs"]
@@ -24,6 +26,8 @@ mod world;
 mod bounds;
 #[path = "core/clock.rs"]
 mod clock;
+#[path = "core/guards.rs"]
+mod guards;
 #[path = "core/keys.rs"]
 mod keys;
 #[path = "core/leases.rs"]

@@ -23,6 +23,10 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CHUNK_TIME_MAX: Duration = Duration::from_millis(50);
 /// Between two bytes of a stream.
 pub(crate) const LINE_GAP_MAX: Duration = Duration::from_secs(30);
+/// How long others wait for work under a key that did not say.
+pub(crate) const GUARD_HOLD_MS_DEFAULT: u64 = 60_000;
+/// How long the result of work under a key is kept that did not say.
+pub(crate) const GUARD_TTL_MS_DEFAULT: u64 = 86_400_000;
 /// A request's line and headers, in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Headers of a request.

@@ -17,6 +17,8 @@ mod dead;
 mod documents;
 #[path = "http/enqueue.rs"]
 mod enqueue;
+#[path = "http/guards.rs"]
+mod guards;
 #[path = "http/invalid.rs"]
 mod invalid;
 #[path = "http/jobs.rs"]

@@ -198,7 +198,7 @@ impl Handle {
     }
 
     /// As [`Handle::fetch`]; `None` when what was there has moved in the log since, or is gone.
-    async fn fetch_if_there(&self, place: Place) -> Result<Option<Bytes>, Error> {
+    pub(crate) async fn fetch_if_there(&self, place: Place) -> Result<Option<Bytes>, Error> {
         match self.read(place).await? {
             Err(unread) if unread.is_trimmed() => Ok(None),
             Ok(bytes) => Ok(Some(bytes)),

@@ -71,6 +71,12 @@ impl Shard {
             drop(promise.send(Err(Error::TooLarge { limit: limit as u64, actual: bytes as u64 })));
             return Ok(None);
         }
+        if self.writer.log.is_short_of_space()
+            && let Err(error) = self.check_short(&command)
+        {
+            drop(promise.send(Err(error)));
+            return Ok(None);
+        }
         match self.writer.claim(now, space::class(&command), bytes)? {
             Room::Yes => {
                 let deleted = match &command {
@@ -91,6 +97,14 @@ impl Shard {
                 Ok(None)
             }
         }
+    }
+
+    /// While storage is short, a guard is begun, like a job handed out, only if it can be ended.
+    fn check_short(&self, command: &Command) -> Result<(), Error> {
+        if matches!(command, Command::GuardBegin(_)) && self.writer.may_hand_out() == 0 {
+            return Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER });
+        }
+        space::check_short(command).map_err(Error::Rejected)
     }
 
     /// Forgets the consumers of queues that are gone; a forced deletion takes a while.

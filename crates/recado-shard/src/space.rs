@@ -4,7 +4,8 @@
 //! because what is decided cannot be undone. The writer asserts it in every test.
 
 use recado_core::{
-    Action, Actor, Backoff, CancelTarget, Command, Enqueue, NewJob, Outcome, Receive, Rejection, Select, Settle, State,
+    Action, Actor, Backoff, CancelTarget, Command, Enqueue, GuardAction, GuardUse, NewJob, Outcome, Receive, Rejection,
+    Select, Settle, State,
 };
 use recado_log::Class;
 
@@ -49,6 +50,8 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
         Command::Enqueue(enqueue) => enqueue_bytes(enqueue),
         Command::Receive(receive) => receive_bytes(receive),
         Command::Settle(settle) => settle_bytes(settle),
+        Command::GuardBegin(_) => 0,
+        Command::GuardUse(GuardUse { action, .. }) => result_of(action).map_or(0, Vec::len),
         Command::Patch(patch) => patch.payload.as_ref().map_or(0, Vec::len),
         Command::Configure(configure) => {
             // What is not configured, as the reason of a pause, stays in the record.
@@ -161,6 +164,20 @@ pub(crate) fn shorten(settle: &mut Settle) -> Result<(), Rejection> {
     }
     assert!(settle_bytes(settle) as u64 <= SETTLE_BYTES_MAX, "a shortened settle fits its reserve");
     Ok(())
+}
+
+/// Refuses what a guard ended with if it takes more than is kept free for it while storage is short.
+pub(crate) fn check_short(command: &Command) -> Result<(), Rejection> {
+    let Command::GuardUse(GuardUse { action, .. }) = command else { return Ok(()) };
+    let (limit, actual) = (SHORT_RESULT_BYTES_MAX as u64, result_of(action).map_or(0, Vec::len) as u64);
+    if actual > limit { Err(Rejection::ResultTooLargeNow { limit, actual }) } else { Ok(()) }
+}
+
+fn result_of(action: &GuardAction) -> Option<&Vec<u8>> {
+    match action {
+        GuardAction::Complete { result } => result.as_ref(),
+        GuardAction::Abort | GuardAction::Extend { .. } => None,
+    }
 }
 
 fn cut(text: &mut Box<str>, bytes_max: usize) {

@@ -129,13 +129,14 @@ impl Writer {
         self.starved_since.is_some()
     }
 
-    /// Jobs that may be handed out so that each can still be settled.
+    /// Jobs that may be handed out so that each can still be settled, and each guard that is begun completed.
     pub(crate) fn may_hand_out(&self) -> usize {
         if !self.log.is_short_of_space() {
             return usize::MAX;
         }
         let settles = self.spare(Class::Settle) / SETTLE_BYTES_MAX;
-        usize::try_from(settles.saturating_sub(self.state.in_flight())).unwrap_or(usize::MAX)
+        let reserved = self.state.in_flight() + self.state.open_guards();
+        usize::try_from(settles.saturating_sub(reserved)).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn run(&mut self, now: Now, command: &Command) -> Result<Reply, Rejection> {

@@ -14,6 +14,8 @@ mod commit;
 mod damage;
 #[path = "shard/delivery.rs"]
 mod delivery;
+#[path = "shard/guards.rs"]
+mod guards;
 #[path = "shard/overload.rs"]
 mod overload;
 #[path = "shard/poison.rs"]

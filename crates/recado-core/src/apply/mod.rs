@@ -1,6 +1,7 @@
 //! The only code that changes the state. It cannot fail, and it never decides: what an event means is
 //! fixed, whatever the policy is by now.
 
+mod guard;
 mod job;
 mod keys;
 mod operator;
@@ -12,6 +13,7 @@ use crate::figures::Count;
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
 use crate::state::{NONE, Slot, State, Timer, flag};
+use guard::{guard_ended, guard_set};
 use job::{
     completed, count_for_task, died, end_attempt, enqueued, extended, finish, job_copied, received, removed, replayed,
     set_lease_state, take_up, wait_again,
@@ -94,6 +96,8 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
                 state.keep_saved(slot, *until);
             }
         }
+        Event::GuardSet(record) => guard_set(state, position, record),
+        Event::GuardEnded { key } => guard_ended(state, *key),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {
             if let Some(queue) = state.queues.get_mut(queue) {
@@ -107,18 +111,24 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
 /// Facts about one job; nothing happens to one that is not there, but for what the fact carries itself.
 fn apply_to_job(state: &mut State, position: u64, event: &Event) {
     match event {
-        Event::Completed { seq, .. }
-        | Event::Skipped { seq, .. }
-        | Event::Died { seq, .. }
-        | Event::Ended { seq, .. } => {
-            let seq = *seq;
+        Event::Completed { seq, keep_until, .. }
+        | Event::Skipped { seq, keep_until, .. }
+        | Event::Ended { seq, keep_until, .. } => {
             apply_change(state, position, event);
-            release_followers(state, seq);
+            release_followers(state, *seq);
+            if keep_until.is_none() {
+                state.drop_guards_of_job(*seq);
+            }
+        }
+        Event::Died { seq, .. } => {
+            apply_change(state, position, event);
+            release_followers(state, *seq);
         }
         Event::Removed { seqs, why } => {
             for seq in seqs {
                 on(state, *seq, |state, slot| removed(state, slot, *why));
                 release_followers(state, *seq);
+                state.drop_guards_of_job(*seq);
             }
         }
         _ => apply_change(state, position, event),

@@ -66,6 +66,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             producers: 0,
             dedups: 0,
             notes: 0,
+            guards: 0,
             figures: Default::default(),
             is_going: false,
         };
@@ -100,8 +101,8 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
     let Some(queue) = state.queues.get(&number) else { return };
     let jobs = queue.jobs();
     // As many as there are, and not a look at those of other queues behind them.
-    let [producers_left, dedups_left, keys_left, notes_left] =
-        [queue.producers, queue.dedups, queue.keys, queue.notes].map(|count| count as usize);
+    let [producers_left, dedups_left, keys_left, notes_left, guards_left] =
+        [queue.producers, queue.dedups, queue.keys, queue.notes, queue.guards].map(|count| count as usize);
     assert_eq!(jobs, 0, "a queue is deleted when its last job is gone");
     state.unlink_item(ItemKind::Queue, number);
     let producers =
@@ -126,6 +127,10 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
     let notes = state.notes.iter().filter(|(_, note)| note.queue == number).map(|(slot, _)| slot).take(notes_left);
     for slot in notes.collect::<alloc::vec::Vec<_>>() {
         drop_note(state, slot);
+    }
+    let guards = state.guards.iter().filter(|(_, guard)| guard.record.queue == number).map(|(slot, _)| slot);
+    for slot in guards.take(guards_left).collect::<alloc::vec::Vec<_>>() {
+        state.drop_guard(slot);
     }
     // Whoever waits for its jobs waits in vain.
     state.wake(number);

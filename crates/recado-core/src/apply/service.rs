@@ -1,5 +1,7 @@
 //! Facts about the shard itself: its memory, and the beginning of a service.
 
+use alloc::vec::Vec;
+
 use super::queue::resolve_settings;
 use crate::event::{Globals, TaskKind};
 use crate::items::ItemKind;
@@ -21,7 +23,7 @@ pub(super) fn globals_set(state: &mut State, position: u64, globals: &Globals) {
     state.skew_ms = globals.skew_ms;
     if state.defaults != globals.defaults {
         state.defaults = globals.defaults.clone();
-        let numbers: alloc::vec::Vec<u32> = state.queues.keys().copied().collect();
+        let numbers: Vec<u32> = state.queues.keys().copied().collect();
         numbers.into_iter().for_each(|number| resolve_settings(state, number));
     }
     state.link_item(ItemKind::Globals, 0, position);
@@ -31,7 +33,7 @@ pub(super) fn started(state: &mut State, at: u64) {
     state.started_at = at;
     let elapsed_at = state.elapsed(at);
     let in_flight = state.queues.values().flat_map(|queue| queue.in_flight.values().copied());
-    for slot in in_flight.collect::<alloc::vec::Vec<_>>() {
+    for slot in in_flight.collect::<Vec<_>>() {
         state.unstand(slot);
         if let Some(lease) = state.jobs[slot].lease_mut() {
             let ends = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
@@ -42,6 +44,14 @@ pub(super) fn started(state: &mut State, at: u64) {
             lease.timeout_elapsed_at = lease.timeout_elapsed_at.map(|t| t.max(grace_ends));
         }
         state.stand(slot);
+    }
+    // Who holds a guard could not extend it meanwhile.
+    for slot in
+        state.guards.iter().filter(|(_, guard)| guard.record.done.is_none()).map(|(slot, _)| slot).collect::<Vec<_>>()
+    {
+        let record = &mut state.guards[slot].record;
+        let grace_ends = elapsed_at.saturating_add(record.hold_ms.min(GRACE_MAX_MS));
+        record.ends_elapsed_at = record.ends_elapsed_at.max(grace_ends);
     }
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
@@ -57,6 +67,6 @@ pub(super) fn started(state: &mut State, at: u64) {
     let stale = state.notes.iter().filter(|(_, note)| {
         !state.queues.get(&note.queue).is_some_and(|queue| queue.fingerprints.contains_key(&note.fingerprint))
     });
-    let stale: alloc::vec::Vec<Slot> = stale.map(|(slot, _)| slot).collect();
+    let stale: Vec<Slot> = stale.map(|(slot, _)| slot).collect();
     state.stale_notes.extend(stale);
 }

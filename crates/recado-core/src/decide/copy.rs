@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, JobCopy, JobRecord, Lease, Span, TaskRecord};
+use crate::event::{DedupRecord, Event, GuardRecord, JobCopy, JobRecord, Lease, Span, TaskRecord};
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
 use crate::state::{NONE, SettleEntry, Slot, State, flag};
@@ -35,6 +35,9 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             let request = &state.requests[number];
             let Some(answer) = first(draft) else { return };
             Event::RequestAnswered { request: request.hash, body: request.body, answer, until: request.until }
+        }
+        ItemKind::Guard => {
+            Event::GuardSet(Box::new(GuardRecord { result: first(draft), ..state.guards[number].record }))
         }
         ItemKind::Task => {
             let mut record = state.tasks[&whole(number, state.last_number)].record.clone();
@@ -76,7 +79,12 @@ impl State {
                 text(&record.actor) + record.action.len() + text(&record.queue) + record.detail.len()
             }
             ItemKind::Note => self.notes[plan.number].text.len(),
-            ItemKind::Saved | ItemKind::Dedup | ItemKind::Producer | ItemKind::Request | ItemKind::Settle => 0,
+            ItemKind::Saved
+            | ItemKind::Dedup
+            | ItemKind::Producer
+            | ItemKind::Request
+            | ItemKind::Settle
+            | ItemKind::Guard => 0,
         };
         COPY_BYTES_MAX + texts + usize::try_from(places).unwrap_or(usize::MAX / 4)
     }

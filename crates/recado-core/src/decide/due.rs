@@ -63,6 +63,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         }
         Timer::Dedup(slot) => draft.push(Event::DedupEnded { hash: state.dedups[slot].hash }),
         Timer::Request(slot) => draft.push(Event::RequestEnded { request: state.requests[slot].hash }),
+        Timer::Guard(slot) => draft.push(Event::GuardEnded { key: state.guards[slot].record.key }),
         Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
     true

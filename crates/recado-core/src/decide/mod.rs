@@ -7,6 +7,7 @@ mod cancel;
 mod copy;
 mod due;
 mod enqueue;
+mod guard;
 mod operate;
 mod receive;
 mod retry;
@@ -84,6 +85,8 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             }
             Ok(Reply::Done)
         }
+        Command::GuardBegin(begin) => guard::begin(state, moment, begin, draft),
+        Command::GuardUse(wanted) => guard::act(state, moment, wanted, draft),
         Command::SaveFigures { after } => Ok(operate::save_figures(state, *after, draft)),
     }
 }

@@ -74,13 +74,20 @@ fn why_gone(state: &State, receipt: &Receipt) -> StaleReason {
 }
 
 /// Whether a settle still counts.
-enum Standing {
+pub(super) enum Standing {
     Counts,
     Repeated,
     Overtaken(StaleReason),
 }
 
-fn standing(state: &State, slot: Slot, elapsed_at: u64, receipt: &Receipt, outcome: &Outcome, hash: u64) -> Standing {
+pub(super) fn standing(
+    state: &State,
+    slot: Slot,
+    elapsed_at: u64,
+    receipt: &Receipt,
+    outcome: &Outcome,
+    hash: u64,
+) -> Standing {
     let job = &state.jobs[slot];
     let last = job.last_delivery().filter(|last| last.fence == receipt.fence);
     let Some((last, lease_state)) = last.zip(state.lease_state(job)) else {

@@ -32,6 +32,7 @@ impl State {
         self.check_names();
         self.check_keys();
         self.check_waits();
+        self.check_guards();
         self.check_timers();
         self.check_items();
     }
@@ -265,6 +266,22 @@ impl State {
         }
     }
 
+    fn check_guards(&self) {
+        let mut job_guards = BTreeSet::new();
+        let mut by_queue: BTreeMap<u32, u64> = self.queues.keys().map(|number| (*number, 0)).collect();
+        for (slot, guard) in self.guards.iter() {
+            *by_queue.entry(guard.record.queue).or_default() += 1;
+            job_guards.extend(guard.record.job.map(|seq| (seq, slot)));
+            let job = guard.record.job.map(|seq| self.slot_of_seq(seq).map(|slot| self.jobs[slot].queue));
+            assert!(job.is_none_or(|queue| queue == Some(guard.record.queue)), "the job of {:?}", guard.record);
+        }
+        assert_eq!(self.job_guards, job_guards, "guards by job");
+        let counted: BTreeMap<u32, u64> = self.queues.values().map(|q| (q.record.number, q.guards)).collect();
+        assert_eq!(counted, by_queue, "guards by queue");
+        let open = self.guards.iter().filter(|(_, guard)| guard.record.done.is_none()).count();
+        assert_eq!(self.open_guards, open as u64, "guards that are not done");
+    }
+
     fn check_waits(&self) {
         let mut marks = BTreeSet::new();
         for (_, job) in self.jobs.iter() {
@@ -314,6 +331,7 @@ impl State {
         let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.until()?, slot)));
         wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
         wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));
+        wall.extend(self.guards.iter().filter_map(|(slot, guard)| Some((guard.end()?, Timer::Guard(slot)))));
         let ended =
             self.tasks.values().filter_map(|task| Some((task.record.ended_at?, crate::items::short(task.record.id))));
         wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));
@@ -335,6 +353,7 @@ impl State {
         expect(ItemKind::Dedup, &mut windows.map(|(slot, _)| slot));
         expect(ItemKind::Producer, &mut self.producers.iter().map(|(slot, _)| slot));
         expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Guard, &mut self.guards.iter().map(|(slot, _)| slot));
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::event::{Lease, TaskRecord};
+use crate::event::{GuardRecord, Lease, TaskRecord};
 use crate::reply::State as JobState;
 use crate::state::slab::{Keyed, NONE, Slot, Table};
 use crate::state::{Job, State, flag};
@@ -34,6 +34,11 @@ impl State {
                 &mut out,
                 format_args!("settle {seq} at {at} {:?}", self.settle_of(*seq).map(|settle| settle.outcome)),
             );
+        }
+        for slot in in_order(&self.guards) {
+            let guard = &self.guards[slot];
+            let record = GuardRecord { result: None, ..guard.record };
+            line(&mut out, format_args!("guard {record:?} {:?}", guard.result));
         }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };

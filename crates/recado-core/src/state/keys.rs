@@ -26,6 +26,9 @@ pub(crate) mod domain {
     pub(crate) const LANE: u8 = 9;
     pub(crate) const WORKER: u8 = 10;
     pub(crate) const SETTLE: u8 = 11;
+    pub(crate) const GUARD: u8 = 12;
+    pub(crate) const GUARD_TOKEN: u8 = 13;
+    pub(crate) const GUARD_RESULT: u8 = 14;
 }
 
 /// An idempotency key: its jobs, who of them runs, and what the first success saved.

@@ -2,6 +2,7 @@
 
 mod check;
 mod digest;
+mod guard;
 mod held;
 mod job;
 mod keys;
@@ -25,6 +26,7 @@ use crate::items::{Link, Order};
 use crate::options::QueueOptions;
 use crate::reply::State as JobState;
 
+pub(crate) use guard::Guard;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
 pub use presence::Presence;
@@ -79,6 +81,10 @@ pub struct State {
     pub(crate) businesses: Table<Business>,
     pub(crate) producers: Table<ProducerEntry>,
     pub(crate) requests: Table<RequestEntry>,
+    pub(crate) guards: Table<Guard>,
+    /// Guards by the sequence number of the job they belong to.
+    pub(crate) job_guards: BTreeSet<(u64, Slot)>,
+    pub(crate) open_guards: u64,
     pub(crate) notes: Table<Note>,
     pub(crate) settles: Settles,
     pub(crate) tasks: BTreeMap<u64, Task>,
@@ -137,6 +143,9 @@ impl State {
             businesses: Table::default(),
             producers: Table::default(),
             requests: Table::default(),
+            guards: Table::default(),
+            job_guards: BTreeSet::new(),
+            open_guards: 0,
             notes: Table::default(),
             settles: Settles::default(),
             tasks: BTreeMap::new(),

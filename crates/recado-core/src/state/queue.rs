@@ -182,6 +182,8 @@ pub(crate) struct Queue {
     pub(crate) dedups: u64,
     /// Notes on its dead jobs.
     pub(crate) notes: u64,
+    /// Guards under its keys.
+    pub(crate) guards: u64,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
     pub(crate) is_going: bool,

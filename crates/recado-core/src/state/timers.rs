@@ -23,6 +23,8 @@ pub(crate) enum Timer {
     Dedup(Slot),
     /// An answered request.
     Request(Slot),
+    /// A guard to forget.
+    Guard(Slot),
     /// A finished task to forget.
     Task(u32),
 }

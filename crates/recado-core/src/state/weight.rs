@@ -10,8 +10,8 @@ use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, Job, Key, Note, ProducerEntry, Queue, Rare,
-    RequestEntry, Saved, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
+    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, Guard, Job, Key, Note, ProducerEntry, Queue,
+    Rare, RequestEntry, Saved, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -180,6 +180,10 @@ impl State {
             ItemKind::Request => {
                 let weight = Weight::log(HASH_BYTES + at(self.requests[number].answer));
                 weight.of_size(size_of::<RequestEntry>() + INDEX_BYTES + TIMER_BYTES)
+            }
+            ItemKind::Guard => {
+                let weight = Weight::log(ITEM_BYTES + self.guards[number].result.map_or(0, at));
+                weight.of_size(size_of::<Guard>() + INDEX_BYTES + TIMER_BYTES)
             }
             ItemKind::Task => {
                 let it = &self.tasks[&whole(number, self.last_number)];

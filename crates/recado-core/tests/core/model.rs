@@ -128,6 +128,19 @@ pub struct Saved {
     pub result: Option<u8>,
 }
 
+/// Work under a key.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    pub token: usize,
+    pub ttl: u64,
+    pub hold: u64,
+    pub ends: u64,
+    pub until: u64,
+    pub job: Option<usize>,
+    /// Done, and its result.
+    pub done: Option<Option<u8>>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub policy: Policy,
@@ -148,6 +161,7 @@ pub struct Model {
     pub windows: BTreeMap<Key, Window>,
     pub saved: BTreeMap<Key, Saved>,
     pub deliveries: usize,
+    pub guards: BTreeMap<Key, Guard>,
 }
 
 impl Model {
@@ -250,6 +264,14 @@ impl Model {
         let closed = self.windows.iter().find(|(_, window)| window.until.is_some_and(|until| until <= now));
         if let Some(key) = closed.map(|(key, _)| *key) {
             self.windows.remove(&key);
+            return Some(());
+        }
+        let is_over = |guard: &Guard| match guard.job {
+            Some(job) => !self.jobs.contains_key(&job),
+            None => guard.until <= now,
+        };
+        if let Some(key) = self.guards.iter().find(|(_, guard)| is_over(guard)).map(|(key, _)| *key) {
+            self.guards.remove(&key);
             return Some(());
         }
         let over = self.saved.iter().find(|(key, saved)| {
@@ -609,6 +631,9 @@ impl Model {
             lease.interrupted |= ends <= elapsed;
             lease.ends = lease.ends.max(grace);
             lease.timeout = lease.timeout.map(|at| at.max(grace));
+        }
+        for guard in self.guards.values_mut().filter(|guard| guard.done.is_none()) {
+            guard.ends = guard.ends.max(elapsed + guard.hold.min(60_000));
         }
     }
 }

@@ -54,6 +54,14 @@ pub enum Say {
     Extend(Option<u64>),
 }
 
+/// What a holder says of its guard.
+#[derive(Clone, Copy, Debug)]
+pub enum SayOfGuard {
+    Complete(Option<u8>),
+    Abort,
+    Extend(u64),
+}
+
 /// Which dead jobs.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
@@ -70,6 +78,8 @@ pub enum Op {
     Receive { queue: usize, max: usize, kinds: Option<u8>, visibility: Option<u64> },
     Settle { delivery: usize, say: Say },
     GiveBack { delivery: usize },
+    Begin { queue: usize, key: u8, ttl: u64, hold: u64, job: Option<usize>, delivery: Option<usize> },
+    UseGuard { token: usize, say: SayOfGuard },
     Cancel { job: usize },
     Patch { job: usize, priority: Option<u8>, delay: Option<u64>, payload: Option<u8> },
     Configure { queue: usize, policy: usize },
@@ -127,10 +137,32 @@ fn settle(dice: &mut Dice) -> Op {
     Op::Settle { delivery: back as usize, say }
 }
 
+fn begin(dice: &mut Dice, queue: usize) -> Op {
+    let job = dice.maybe(2, |dice| dice.below(12) as usize);
+    Op::Begin {
+        queue,
+        key: dice.below(3) as u8,
+        ttl: dice.of(&[1_000, 60_000, 10_000_000]),
+        hold: dice.of(&[500, 2_000, 100_000]),
+        job,
+        delivery: if job.is_none() { dice.maybe(4, |dice| dice.below(4) as usize) } else { None },
+    }
+}
+
+fn use_guard(dice: &mut Dice) -> Op {
+    let say = match dice.below(5) {
+        0..=2 => SayOfGuard::Complete(dice.maybe(2, |dice| dice.below(9) as u8)),
+        3 => SayOfGuard::Abort,
+        _ => SayOfGuard::Extend(dice.of(&[100, 5_000, 90_000])),
+    };
+    let back = if dice.one_in(3) { dice.below(10) } else { dice.below(3) };
+    Op::UseGuard { token: back as usize, say }
+}
+
 /// Draws one operation.
 pub fn draw(dice: &mut Dice) -> Op {
     let queue = if dice.one_in(3) { 1 } else { 0 };
-    match dice.below(100) {
+    match dice.below(110) {
         0..=21 => {
             let jobs = (0..=dice.below(3)).map(|_| spec(dice)).collect();
             let producer = dice.maybe(8, |dice| (dice.below(2) as u8, dice.of(&[0, 1, 1, 1, 2])));
@@ -163,6 +195,8 @@ pub fn draw(dice: &mut Dice) -> Op {
         92 => Op::Swap,
         93..=95 => Op::Copy(1 + dice.below(5) as usize),
         96 => Op::CopyAll,
+        100..=104 => begin(dice, queue),
+        105..=109 => use_guard(dice),
         _ => Op::Close,
     }
 }

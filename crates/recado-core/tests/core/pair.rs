@@ -76,7 +76,9 @@ pub struct Pair {
     pub ids: Vec<JobId>,
     pub numbers: BTreeMap<JobId, usize>,
     /// Deliveries by the model's number: job, receipt, nonce.
-    deliveries: Vec<(usize, String, u64)>,
+    pub deliveries: Vec<(usize, String, u64)>,
+    /// Tokens of guards by the model's number: queue, key, token.
+    pub tokens: Vec<(usize, u8, Box<str>)>,
     /// What the settle said that ended a delivery, and whether the job ended with it.
     said: BTreeMap<usize, (Say, bool)>,
 }
@@ -87,7 +89,15 @@ impl Pair {
         world.task_chunk = usize::MAX;
         world.run(&Command::SetDefaults(options(&policy(0)))).unwrap();
         let model = Model { now: world.now, ..Model::default() };
-        Self { world, model, ids: Vec::new(), numbers: BTreeMap::new(), deliveries: Vec::new(), said: BTreeMap::new() }
+        Self {
+            world,
+            model,
+            ids: Vec::new(),
+            numbers: BTreeMap::new(),
+            deliveries: Vec::new(),
+            said: BTreeMap::new(),
+            tokens: Vec::new(),
+        }
     }
 
     fn tick(&mut self) {
@@ -101,7 +111,7 @@ impl Pair {
         (len > 0).then(|| len - 1 - back % len)
     }
 
-    fn nth_delivery(&self, back: usize) -> Option<usize> {
+    pub fn nth_delivery(&self, back: usize) -> Option<usize> {
         let len = self.deliveries.len();
         (len > 0).then(|| len - 1 - back % len)
     }
@@ -114,6 +124,10 @@ impl Pair {
             Op::Receive { queue, max, kinds, visibility } => self.receive(*queue, *max, *kinds, *visibility),
             Op::Settle { delivery, say } => self.settle(*delivery, *say),
             Op::GiveBack { delivery } => self.give_back(*delivery),
+            Op::Begin { queue, key, ttl, hold, job, delivery } => {
+                self.begin(*queue, *key, (*ttl, *hold), *job, *delivery);
+            }
+            Op::UseGuard { token, say } => self.use_guard(*token, *say),
             Op::Cancel { job } => self.cancel(*job),
             Op::Patch { job, priority, delay, payload } => self.patch(*job, *priority, *delay, *payload),
             Op::Configure { queue, policy } => self.configure(*queue, *policy),
@@ -279,7 +293,7 @@ pub fn refusal(rejection: &Rejection) -> &'static str {
         Rejection::QueueNotEmpty { .. } => "not-empty",
         Rejection::JobGone(_) => "gone",
         Rejection::JobNotWaiting { .. } => "not-waiting",
-        Rejection::Stale { reason, .. } => reason.word(),
+        Rejection::Stale { reason, .. } | Rejection::TokenOutdated { reason } => reason.word(),
         other => panic!("not a refusal that is drawn: {other:?}"),
     }
 }

@@ -191,5 +191,6 @@ impl Pair {
         self.model.queues.remove(&queue);
         self.model.windows.retain(|(at, _), _| *at != queue);
         self.model.saved.retain(|(at, _), _| *at != queue);
+        self.model.guards.retain(|(at, _), _| *at != queue);
     }
 }

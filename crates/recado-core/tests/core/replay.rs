@@ -10,7 +10,7 @@ use crate::script::{Between, Play};
 use crate::world::World;
 
 /// Kinds of events there are.
-const KINDS: u64 = 38;
+const KINDS: u64 = 40;
 
 #[test]
 fn every_trim_point_of_a_long_run_gives_the_same_state() {
@@ -67,7 +67,7 @@ fn copies_make_every_earlier_batch_free() {
 
 #[test]
 fn an_event_carries_what_outlives_a_job_whose_copy_stands_behind_it() {
-    let scripts: [&[&str]; 6] = [
+    let scripts: [&[&str]; 7] = [
         // A saved result, for jobs that were skipped and for those to come.
         &["enqueue q a key=k ; b key=k", "receive q", "ack a done", "enqueue q c key=k"],
         // A result that has ended and is still shown.
@@ -85,6 +85,19 @@ fn an_event_carries_what_outlives_a_job_whose_copy_stands_behind_it() {
         &["queue q attempts=1", "enqueue q a", "receive q", "fail a", "+1s replay q ids=a", "receive q", "ack a"],
         // A settle that is remembered when its job is gone.
         &["queue q keep=0s", "enqueue q a ; b", "receive q max=2", "ack a done", "fail b kind=boom"],
+        // Guards that go with their jobs: at once, later, or by a purge.
+        &[
+            "queue q keep=0s",
+            "enqueue q a ; b ; c",
+            "begin q g job=a",
+            "complete q g 1 done",
+            "begin q h job=b",
+            "begin q i job=c",
+            "receive q",
+            "ack a",
+            "cancel b",
+            "purge q",
+        ],
         // Who holds a group, who waits behind whom, who has a window.
         &[
             "queue q ordered",
@@ -210,6 +223,8 @@ fn every_kind_of_event_comes_back_from_the_log() {
         "enqueue r z dedup=w:1h attempts=3",
         "receive r",
         "fail z after=1s",
+        "begin q g",
+        "abort q g 1",
     ] {
         play.line(line);
     }

@@ -63,6 +63,8 @@ pub struct Play {
     steps: bool,
     /// Bulk actions in the order in which the script met them; it calls them 1, 2, ..
     pub tasks: Vec<u64>,
+    /// Tokens of guards in the order in which they were given; a script calls them 1, 2, ..
+    pub tokens: Vec<Box<str>>,
 }
 
 impl Play {
@@ -74,6 +76,7 @@ impl Play {
             receipts: BTreeMap::new(),
             steps: true,
             tasks: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -123,6 +126,8 @@ impl Play {
             "receive" => self.receive(&mut line),
             "ack" | "fail" | "release" | "extend" => self.settle(&verb, &mut line),
             "giveback" => self.give_back(&line),
+            "begin" => self.begin(&mut line),
+            "complete" | "abort" | "hold" => self.use_guard(&verb, &mut line),
             "cancel" => self.cancel(&mut line),
             "patch" => self.patch(&mut line),
             "pause" | "resume" | "delete" => self.operate(&verb, &mut line),
@@ -296,7 +301,7 @@ impl Play {
     }
 
     /// The job and receipt that `a` or `a#1` means.
-    fn receipt(&self, word: &str) -> Option<(JobId, String, u64)> {
+    pub fn receipt(&self, word: &str) -> Option<(JobId, String, u64)> {
         let (name, number) = word.split_once('#').unwrap_or((word, ""));
         let id = self.id(name);
         let all = self.receipts.get(&id)?;

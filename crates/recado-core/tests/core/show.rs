@@ -47,6 +47,7 @@ impl Play {
             Rejection::Stale { reason, state } => {
                 format!("! stale {reason}{}", state.map_or_else(String::new, |state| format!(" ({state})")))
             }
+            Rejection::TokenOutdated { reason } => format!("! outdated {reason}"),
             other => format!("! {other:?}").split([' ', '(', '{']).take(2).collect::<Vec<_>>().join(" "),
         }
     }

@@ -3,6 +3,7 @@
 mod body;
 mod dead;
 mod enqueue;
+mod guard;
 mod job;
 mod jobs;
 mod ndjson;
@@ -92,6 +93,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dead::acknowledge))
         .routes(routes!(dead::replay))
         .routes(routes!(dead::discard))
+        .routes(routes!(guard::begin))
+        .routes(routes!(guard::complete))
+        .routes(routes!(guard::abort))
+        .routes(routes!(guard::extend))
         .routes(routes!(replays::list))
         .routes(routes!(replays::get, replays::cancel))
         .routes(routes!(operate::audit))

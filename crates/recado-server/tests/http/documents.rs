@@ -28,6 +28,10 @@ fn the_description_has_every_route_and_every_answer() {
         ("/v1/queues/{q}/dead/groups/{id}/acknowledge", "post"),
         ("/v1/queues/{q}/dead/replay", "post"),
         ("/v1/queues/{q}/dead/discard", "post"),
+        ("/v1/queues/{q}/idempotency/{key}/begin", "post"),
+        ("/v1/queues/{q}/idempotency/{key}/complete", "post"),
+        ("/v1/queues/{q}/idempotency/{key}/abort", "post"),
+        ("/v1/queues/{q}/idempotency/{key}/extend", "post"),
         ("/v1/replays", "get"),
         ("/v1/replays/{id}", "delete get"),
         ("/v1/audit", "get"),
@@ -45,7 +49,7 @@ fn the_description_has_every_route_and_every_answer() {
         known.sort_unstable();
         assert_eq!(known.join(" "), methods, "{path}");
     }
-    assert_eq!(paths.len(), 28, "a route is missing in this test");
+    assert_eq!(paths.len(), 32, "a route is missing in this test");
     let mut ids = std::collections::BTreeSet::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().unwrap() {

@@ -13,6 +13,12 @@ use crate::world::{Call, World, ack, enqueue, fail, job, receive};
 /// A world whose disk is full, with jobs waiting.
 fn full() -> World {
     let mut world = World::new();
+    fill(&mut world);
+    world
+}
+
+/// Enqueues jobs, then fills the disk.
+pub(crate) fn fill(world: &mut World) {
     for number in 0..64 {
         world.enqueue("mail", &[&number.to_string()]);
     }
@@ -25,7 +31,7 @@ fn full() -> World {
             Err(Error::StorageFull { retry_after }) => {
                 assert!(!retry_after.is_zero());
                 assert!(world.handle.status().storage_full);
-                return world;
+                return;
             }
             Err(other) => panic!("{other}"),
         }

@@ -1,0 +1,81 @@
+//! Guards: a key under which one holder at a time works, and the result that the work ended with.
+//!
+//! A guard belongs to a job and goes with it, or has a time of its own. That its hold has lapsed is no fact: it
+//! follows from the time, and only another `begin` takes the key.
+
+use crate::event::GuardRecord;
+use crate::items::{ItemKind, Link};
+use crate::reply::Place;
+use crate::state::slab::{Keyed, Slot};
+use crate::state::{State, Timer};
+
+/// One guard.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(crate) record: GuardRecord,
+    /// Where [`GuardRecord::result`] is.
+    pub(crate) result: Option<Place>,
+    pub(crate) link: Link,
+}
+
+impl Guard {
+    /// Its time is over, whether or not that was noticed.
+    pub(crate) fn is_over(&self, at: u64) -> bool {
+        self.end().is_some_and(|end| end <= at)
+    }
+
+    /// When it is forgotten; one that belongs to a job has no end of its own.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.record.job.is_none().then_some(self.record.until)
+    }
+}
+
+impl Keyed for Guard {
+    fn key(&self) -> u128 {
+        self.record.key.0
+    }
+}
+
+impl State {
+    /// Guards that are begun and not done: each may still be completed.
+    #[must_use]
+    pub fn open_guards(&self) -> u64 {
+        self.open_guards
+    }
+
+    /// The guard is as `record` says, which stands whole in the batch at `position`.
+    pub(crate) fn set_guard(&mut self, position: u64, record: GuardRecord) {
+        if let Some(slot) = self.guards.find(record.key.0) {
+            self.drop_guard(slot);
+        }
+        self.queue_mut(record.queue).guards += 1;
+        self.open_guards += u64::from(record.done.is_none());
+        let result = record.result.map(|span| span.at(position));
+        let slot = self.guards.insert(Guard { record, result, link: Link::default() });
+        match record.job {
+            Some(seq) => drop(self.job_guards.insert((seq, slot))),
+            None => self.timers.set(false, record.until, Timer::Guard(slot)),
+        }
+        self.link_item(ItemKind::Guard, slot, position);
+    }
+
+    /// The guard is forgotten.
+    pub(crate) fn drop_guard(&mut self, slot: Slot) {
+        self.unlink_item(ItemKind::Guard, slot);
+        let guard = self.guards.remove(slot);
+        self.queue_mut(guard.record.queue).guards -= 1;
+        self.open_guards -= u64::from(guard.record.done.is_none());
+        match guard.record.job {
+            Some(seq) => drop(self.job_guards.remove(&(seq, slot))),
+            None => self.timers.clear(false, guard.record.until, Timer::Guard(slot)),
+        }
+    }
+
+    /// A job is gone. It need not be known any more: its guards may stand further on in a trimmed log.
+    pub(crate) fn drop_guards_of_job(&mut self, seq: u64) {
+        while let Some((_, slot)) = self.job_guards.range((seq, 0)..=(seq, Slot::MAX)).next() {
+            let slot = *slot;
+            self.drop_guard(slot);
+        }
+    }
+}
