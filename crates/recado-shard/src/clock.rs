@@ -96,3 +96,13 @@ impl Timekeeper {
         self.clock.elapsed()
     }
 }
+
+/// By how much the wall clock was stepped back while nobody served. A step forward is no other than down time.
+pub(crate) fn stepped_back(now: Now, last_at: u64) -> Option<i64> {
+    let delta_ms = i64::try_from(i128::from(now.wall) - i128::from(last_at)).unwrap_or(0);
+    if delta_ms.unsigned_abs() <= CLOCK_STEP_MS || delta_ms > 0 {
+        return None;
+    }
+    tracing::warn!(delta_ms, "the wall clock was stepped back: running timeouts keep what was left of them");
+    Some(delta_ms)
+}

@@ -18,6 +18,8 @@ pub struct Replayed {
     pub bytes: u64,
     /// Position of the last batch.
     pub last: Position,
+    /// When the last batch was made, by the wall clock of that moment.
+    pub last_at: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -40,10 +42,12 @@ pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> 
             recado_core::apply(state, position.0, &event);
             replayed.events += 1;
         };
-        recado_core::decode_batch(&entry.batch.head, apply).map_err(|source| OpenError::Decode { position, source })?;
+        let head = recado_core::decode_batch(&entry.batch.head, apply)
+            .map_err(|source| OpenError::Decode { position, source })?;
         replayed.batches += 1;
         replayed.bytes += entry.batch.head.len() as u64;
         replayed.last = position;
+        replayed.last_at = head.at;
         if replayed.batches.is_multiple_of(FORGET_EVERY) {
             forget_news(state);
         }

@@ -171,9 +171,7 @@ impl Shard {
         let mut entropy = options.entropy;
         let secret = (entropy.next(), entropy.next());
         let mut writer = Writer::new(log, state, shared, entropy, replayed.last.0);
-        if let Err(rejection) = writer.run(now, &Command::Start { secret }) {
-            unreachable!("a start is never refused: {rejection}");
-        }
+        writer.start(now, replayed.last_at, secret);
         writer.submit(now)?;
         assert!(writer.shared.secret.set(writer.state.secret()).is_ok(), "a shard starts once");
         forget_news(&mut writer.state);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use recado_core::{Answer, Command, Draft, Moment, Presence, Query, Rejection, Reply, State};
 use recado_log::{Batch, Class, Limits, Log, Urgency};
 
-use crate::clock::{Entropy, Now};
+use crate::clock::{Entropy, Now, stepped_back};
 use crate::error::Error;
 use crate::parked::{Outgoing, Parked};
 use crate::shared::Shared;
@@ -92,8 +92,20 @@ impl Writer {
             committed: newest,
             lazy: None,
             starved_since: None,
+            claimed: 0,
+        }
+    }
+
+    /// Begins the service; the last batch in the log was made then.
+    pub(crate) fn start(&mut self, now: Now, last_at: u64, secret: (u64, u64)) {
+        // First, as what a start gives to leases is counted from the clock that is right.
+        let step = stepped_back(now, last_at).map(|delta_ms| Command::StepClock { delta_ms });
+        for command in step.into_iter().chain([Command::Start { secret }]) {
             // An open log has room for the start of its service.
-            claimed: OWN_BYTES_MAX,
+            self.claimed = OWN_BYTES_MAX;
+            if let Err(rejection) = self.run(now, &command) {
+                unreachable!("a start is never refused: {rejection}");
+            }
         }
     }
 

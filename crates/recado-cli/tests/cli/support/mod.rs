@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 pub(crate) mod stage;
+pub(crate) mod trace;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -243,14 +244,19 @@ impl Server {
 
     /// What `start_with` runs.
     pub(crate) fn command(data: &Path, flags: &[&str]) -> Command {
+        Server::command_through(&[], data, flags)
+    }
+
+    /// The same, run by another program with these arguments.
+    pub(crate) fn command_through(program: &[&str], data: &Path, flags: &[&str]) -> Command {
         if !data.exists() {
             make_small_log(data);
         }
         let cwd = data.parent().unwrap();
         let data = data.display().to_string();
-        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
-        args.extend(flags);
-        command(cwd, &args)
+        let serve = [RECADO, "serve", "--listen", "127.0.0.1:0", "--data", &data];
+        let all = [program, &serve, flags].concat();
+        command_through(all[0], cwd, &all[1..])
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Server {
