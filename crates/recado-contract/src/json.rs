@@ -68,6 +68,11 @@ pub fn explain_entries<'de, T: Deserialize<'de>>(entries: &[&'de RawValue]) -> V
     wrong.take(ERRORS_MAX).map(|(index, entry)| explain::<T>(entry.get(), Some(index))).collect()
 }
 
+/// Reads one entry of an array.
+pub fn entry<'de, T: Deserialize<'de>>(raw: &'de RawValue) -> Result<T, FieldError> {
+    read(raw.get()).map_err(|_| explain::<T>(raw.get(), None))
+}
+
 /// Converts a value that is JSON already, such as a section of the configuration file.
 pub fn from_value<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(Objects(value)).map_err(|error| field_error(error, None))

@@ -217,6 +217,18 @@ impl Problem {
         problem
     }
 
+    /// Several entries are refused: one code if they have one in common, else that the request is not valid.
+    fn of_entries(detail: String, all: Vec<Rejection>) -> Self {
+        let mut all: Vec<Self> = all.into_iter().map(Self::from).collect();
+        let errors: Vec<FieldError> = all.iter().flat_map(|one| one.0.errors.iter().cloned()).collect();
+        let mut first = all.swap_remove(0);
+        if all.iter().any(|one| one.code() != first.code()) || first.status() == 400 {
+            return Self::invalid(errors);
+        }
+        first.0.detail = detail;
+        first.with_errors(errors)
+    }
+
     /// A 400 about one field.
     pub fn field(pointer: &str, message: impl Into<String>) -> Self {
         Self::invalid(vec![FieldError { pointer: pointer.into(), message: message.into(), ..FieldError::default() }])
@@ -370,6 +382,7 @@ impl From<Rejection> for Problem {
                 problem.0.id = Some(id.to_string());
                 problem
             }
+            Rejection::Entries(all) => Self::of_entries(detail, all),
             Rejection::ProducerGap { expected, .. } => {
                 let mut problem = new(Code::ProducerGap);
                 problem.0.expected = Some(expected);

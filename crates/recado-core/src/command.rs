@@ -61,6 +61,8 @@ pub enum Command {
         queue: Box<str>,
         /// Also when jobs are in it.
         force: bool,
+        /// Holds for its configuration, or nothing is done.
+        condition: Condition,
         /// Who did it.
         actor: Actor,
     },
@@ -397,10 +399,39 @@ pub struct Configure {
     pub options: QueueOptions,
     /// Who manages it from now on.
     pub source: Source,
-    /// Revisions of which the present one must be (If-Match); `Some(vec![])` matches none.
-    pub if_match: Option<Vec<u64>>,
+    /// Holds for the configuration that is there, or nothing is done.
+    pub condition: Condition,
     /// Who did it.
     pub actor: Actor,
+}
+
+/// What must be there for a command to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// If-Match.
+    pub is: Option<Revisions>,
+    /// If-None-Match.
+    pub is_not: Option<Revisions>,
+}
+
+/// Revisions of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revisions {
+    /// Any that is there.
+    Any,
+    /// One of these.
+    These(Vec<u64>),
+}
+
+impl Condition {
+    /// Whether it holds where this revision, or nothing, is there.
+    pub(crate) fn holds(&self, revision: Option<u64>) -> bool {
+        let names = |revisions: &Revisions| match revisions {
+            Revisions::Any => revision.is_some(),
+            Revisions::These(these) => revision.is_some_and(|revision| these.contains(&revision)),
+        };
+        self.is.as_ref().is_none_or(names) && !self.is_not.as_ref().is_some_and(names)
+    }
 }
 
 /// A bulk action to start.

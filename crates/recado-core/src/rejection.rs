@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use thiserror::Error;
 
@@ -85,6 +86,9 @@ pub enum Rejection {
         /// The job that holds the key.
         id: JobId,
     },
+    /// Several entries of a batch are refused, each for one of the three reasons above.
+    #[error("{}, and {} more entries are refused", _0[0], _0.len() - 1)]
+    Entries(Vec<Self>),
     /// A producer skipped a number.
     #[error("producer `{name}` is at {expected}: send that batch first")]
     ProducerGap {
@@ -116,7 +120,7 @@ pub enum Rejection {
     #[error("queue `{0}` is managed by the configuration file; change it there")]
     ManagedByFile(Box<str>),
     /// If-Match did not match.
-    #[error("the configuration has changed; read it again")]
+    #[error("If-Match does not name the configuration that is there, or If-None-Match does; read it again")]
     PreconditionFailed,
     /// A settle that changes nothing.
     #[error("the receipt is stale: {reason}")]
@@ -140,6 +144,13 @@ pub enum Rejection {
         /// Its size in bytes.
         actual: u64,
     },
+}
+
+impl Rejection {
+    /// It is about one entry of a batch.
+    pub(crate) fn is_of_entry(&self) -> bool {
+        matches!(self, Self::PayloadTooLarge { .. } | Self::Invalid { .. } | Self::DuplicateConflict { .. })
+    }
 }
 
 /// What overtook a receipt.

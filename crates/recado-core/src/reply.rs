@@ -107,7 +107,7 @@ pub enum HeldBack {
     GroupInFlightLimit,
     GroupOrder,
     IdempotencyKeyInFlight,
-    ChildrenPending,
+    DedupKeyInFlight,
     NoCapableWorker,
     NoWorker,
 }
@@ -122,7 +122,7 @@ impl HeldBack {
             Self::GroupInFlightLimit => "group-in-flight-limit",
             Self::GroupOrder => "group-order",
             Self::IdempotencyKeyInFlight => "idempotency-key-in-flight",
-            Self::ChildrenPending => "children-pending",
+            Self::DedupKeyInFlight => "dedup-key-in-flight",
             Self::NoCapableWorker => "no-capable-worker",
             Self::NoWorker => "no-worker",
         }

@@ -231,7 +231,7 @@ async fn release(shard: &Handle, queues: &BTreeMap<String, QueueOptions>) -> Res
 
 async fn put(shard: &Handle, name: &str, options: QueueOptions, source: Source) -> Result<(), recado_shard::Error> {
     let actor = Actor(Some("configuration file".into()));
-    let configure = Configure { queue: name.into(), options, source, if_match: None, actor };
+    let configure = Configure { queue: name.into(), options, source, condition: Default::default(), actor };
     shard.call(Command::Configure(configure)).await.map(drop)
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use recado_core::{
-    Answer, Command, Delivered, Enqueue, HeldBack, JobId, JobView, NewTask, Place, Query, Receive, Rejection, Reply,
-    SavedAnswer, Secret, Settle, Settled, TaskView,
+    Actor, Answer, Command, Condition, Delivered, Enqueue, HeldBack, JobId, JobView, NewTask, Place, Query, Receive,
+    Rejection, Reply, SavedAnswer, Secret, Settle, Settled, TaskView,
 };
 use recado_log::Backup;
 use tokio::sync::oneshot;
@@ -130,6 +130,23 @@ impl Handle {
     /// [`Error`].
     pub async fn run_task(&self, task: NewTask) -> Result<TaskView, Error> {
         self.ask(|promise| Request::RunTask(task, promise)).await
+    }
+
+    /// Deletes a queue and answers when it is gone. It goes on if this is dropped.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn delete_queue(
+        &self,
+        queue: Box<str>,
+        force: bool,
+        condition: Condition,
+        actor: Actor,
+    ) -> Result<(), Error> {
+        match self.call(Command::DeleteQueue { queue, force, condition, actor }).await? {
+            Reply::Task(task) => self.ask(|promise| Request::WaitTask(task.id, promise)).await.map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the bytes of jobs; what cannot be read is named in [`FilledJob::unreadable`].

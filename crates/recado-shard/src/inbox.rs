@@ -31,6 +31,7 @@ pub(crate) enum Request {
     Receive(Box<ReceiveRequest>),
     WaitJob { id: JobId, wait: Duration, promise: Promise<JobView> },
     RunTask(NewTask, Promise<TaskView>),
+    WaitTask(u64, Promise<TaskView>),
 }
 
 /// Entries not yet decided stand in reverse, so that the next one is popped.

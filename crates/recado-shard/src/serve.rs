@@ -41,6 +41,14 @@ impl Shard {
             Request::Settle(settle) => self.settle(now, settle),
             Request::Receive(receive) => self.receive(now, receive),
             Request::RunTask(task, promise) => self.run_task(now, task, promise),
+            Request::WaitTask(_, promise) if self.is_stopping() => {
+                drop(promise.send(Err(Error::Stopping)));
+                Ok(None)
+            }
+            Request::WaitTask(task, promise) => {
+                self.watchers.add_task(task, promise);
+                Ok(None)
+            }
             Request::Query(query, promise) => {
                 if !promise.is_closed() {
                     let answer = self.writer.answer(now, &query).map_err(Error::Rejected);
@@ -239,7 +247,7 @@ impl Request {
             Self::Settle(settle) => drop(settle.promise.send(Err(error))),
             Self::Receive(receive) => drop(receive.promise.send(Err(error))),
             Self::WaitJob { promise, .. } => drop(promise.send(Err(error))),
-            Self::RunTask(_, promise) => drop(promise.send(Err(error))),
+            Self::RunTask(_, promise) | Self::WaitTask(_, promise) => drop(promise.send(Err(error))),
         }
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
 
-use super::{find_queue, mix};
+use super::{find_queue, mix, still_there};
 use crate::codec::DecodeError;
 use crate::command::{Dedup, Enqueue, Moment, NewJob, OnDuplicate, RequestKey, When};
 use crate::draft::Draft;
@@ -22,6 +22,9 @@ use crate::state::{LANES_MAX, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
 
 /// How long an answer is kept for its `Idempotency-Key`.
 pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
+
+/// Bad entries of a batch that a refusal names.
+const BAD_ENTRIES_MAX: usize = 100;
 
 /// The answer that an `Idempotency-Key` saved.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -82,14 +85,7 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
     let created = !state.names.contains_key(&enqueue.queue);
     let number = find_or_create(state, &enqueue.queue, enqueue.create, draft)?;
     let queue = state.queues.get(&number).map(|queue| &**queue);
-    if queue.is_some_and(|queue| queue.is_going) {
-        return Err(Rejection::QueueFull {
-            queue: enqueue.queue.clone(),
-            reason: "being-deleted",
-            limit: 0,
-            actual: 0,
-        });
-    }
+    queue.map_or(Ok(()), still_there)?;
     let mut answer = SavedAnswer { created, duplicate: false, jobs: Vec::with_capacity(enqueue.jobs.len()) };
     if let Some(producer) = &enqueue.producer {
         let hash = state.hash(domain::PRODUCER, number, &producer.name);
@@ -126,8 +122,19 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         new_jobs: 0,
     };
     batch.check_limits(enqueue.jobs.len())?;
+    let mut bad = Vec::new();
     for (index, job) in enqueue.jobs.iter().enumerate() {
-        answer.jobs.push(batch.add(index, job, draft)?);
+        match batch.add(index, job, draft) {
+            Ok(enqueued) => answer.jobs.push(enqueued),
+            Err(rejection) if rejection.is_of_entry() && bad.len() < BAD_ENTRIES_MAX => bad.push(rejection),
+            Err(rejection) if bad.is_empty() => return Err(rejection),
+            Err(_) => break,
+        }
+    }
+    match bad.len() {
+        0 => {}
+        1 => return Err(bad.remove(0)),
+        _ => return Err(Rejection::Entries(bad)),
     }
     batch.check_depth()?;
     if let Some((hash, body)) = request {
@@ -261,6 +268,7 @@ impl Batch<'_> {
                 });
                 let state = if first.state == JobState::Blocked { first.state } else { self.first_state(due_at) };
                 self.taken.insert(record.hash, Taken { payload, state, ..first });
+                return Ok(duplicate(id, first.payload == payload, Some(state), None));
             }
             return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
         }
@@ -279,7 +287,7 @@ impl Batch<'_> {
         let result = holder.and_then(|holder| state.result_of(holder)).map(|p| (p.position, p.offset, p.length));
         match (dedup.on_duplicate, holder_state) {
             (OnDuplicate::Conflict, _) if !same_payload => return Err(Rejection::DuplicateConflict { index, id }),
-            (OnDuplicate::Replace, Some(holder_state)) if holder_state.is_waiting() => {
+            (OnDuplicate::Replace, Some(before)) if before.is_waiting() => {
                 let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).name.priority);
                 let due_at = self.due_at(job);
                 let span = draft.put(&job.payload);
@@ -291,8 +299,9 @@ impl Batch<'_> {
                     payload_hash: Some(payload),
                 });
                 // Later entries of this batch meet the job as it will be.
-                let state = if holder_state == JobState::Blocked { holder_state } else { self.first_state(due_at) };
+                let state = if before == JobState::Blocked { before } else { self.first_state(due_at) };
                 self.taken.insert(record.hash, Taken { id, payload, priority, state });
+                return Ok(duplicate(id, same_payload, Some(state), result));
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
                 let new = self.put_in(job, Some(record), Some(id.seq()), draft)?;

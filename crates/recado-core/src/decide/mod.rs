@@ -64,7 +64,9 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             operate::set_defaults(state, defaults, draft);
             Ok(Reply::Done)
         }
-        Command::DeleteQueue { queue, force, actor } => operate::delete(state, moment, queue, *force, actor, draft),
+        Command::DeleteQueue { queue, force, condition, actor } => {
+            operate::delete(state, moment, queue, *force, condition, actor, draft)
+        }
         Command::SetPaused { queue, paused, reason, actor } => {
             operate::set_paused(state, moment, queue, *paused, reason.as_deref(), actor, draft)
         }
@@ -97,6 +99,15 @@ pub(crate) fn find_queue<'a>(state: &'a State, name: &str) -> Result<&'a Queue, 
         Some(number) => Ok(state.queue(*number)),
         None => Err(Rejection::QueueNotFound { name: name.into(), nearest: nearest_name(state, name) }),
     }
+}
+
+/// Nothing is begun in a queue that is being deleted.
+fn still_there(queue: &Queue) -> Result<(), Rejection> {
+    if queue.is_going {
+        let (queue, reason) = ((*queue.name).into(), "being-deleted");
+        return Err(Rejection::QueueFull { queue, reason, limit: 0, actual: 0 });
+    }
+    Ok(())
 }
 
 /// The existing name that a mistyped one is nearest to, if it is near at all.

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::format;
 
-use super::{audit, find_queue, tasks};
-use crate::command::{Actor, Configure, Moment};
+use super::{audit, find_queue, still_there, tasks};
+use crate::command::{Actor, Condition, Configure, Moment};
 use crate::draft::Draft;
 use crate::event::{Event, QueueRecord};
 use crate::items::ITEMS_MAX;
@@ -20,13 +20,11 @@ pub(super) fn configure(
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
     let queue = state.names.get(&configure.queue).map(|number| state.queue(*number));
-    let revision = queue.map_or(0, |queue| queue.record.revision);
-    if let Some(expected) = &configure.if_match
-        && !expected.contains(&revision)
-    {
+    let revision = queue.map(|queue| queue.record.revision);
+    if !configure.condition.holds(revision) {
         return Err(Rejection::PreconditionFailed);
     }
-    let Some(queue) = queue else {
+    let (Some(queue), Some(revision)) = (queue, revision) else {
         if state.queues.len() >= QUEUES_MAX || state.last_queue >= ITEMS_MAX {
             return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
         }
@@ -43,6 +41,7 @@ pub(super) fn configure(
         audit(state, moment, &configure.actor, "queue-configured", Some(&configure.queue), "created", draft);
         return Ok(Reply::Configured { created: true, revision: 1 });
     };
+    still_there(queue)?;
     if queue.record.source == Source::File && configure.source == Source::Api {
         return Err(Rejection::ManagedByFile(configure.queue.clone()));
     }
@@ -94,6 +93,7 @@ pub(super) fn set_paused(
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
     let queue = find_queue(state, name)?;
+    still_there(queue)?;
     let paused_reason = reason.filter(|_| paused).map(Box::from);
     if queue.record.paused == paused && queue.record.paused_reason == paused_reason {
         return Ok(Reply::Done);
@@ -109,10 +109,14 @@ pub(super) fn delete(
     moment: Moment,
     name: &str,
     force: bool,
+    condition: &Condition,
     actor: &Actor,
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
     let queue = find_queue(state, name)?;
+    if !condition.holds(Some(queue.record.revision)) {
+        return Err(Rejection::PreconditionFailed);
+    }
     if queue.jobs() == 0 {
         let number = queue.record.number;
         audit(state, moment, actor, "queue-deleted", Some(name), "empty", draft);
@@ -137,6 +141,7 @@ pub(super) fn acknowledge(
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
     let queue = find_queue(state, name)?;
+    still_there(queue)?;
     if !queue.fingerprints.contains_key(&fingerprint) {
         return Err(Rejection::FingerprintNotFound);
     }

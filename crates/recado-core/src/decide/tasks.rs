@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::{audit, find_queue};
+use super::{audit, find_queue, still_there};
 use crate::command::{Action, Actor, Filter, Moment, NewTask, Rate, Select};
 use crate::draft::Draft;
 use crate::event::{Cursor, Event, Removal, SelectRecord, TaskCounts, TaskKind, TaskRecord};
@@ -310,6 +310,7 @@ fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
 
 pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Draft) -> Result<Reply, Rejection> {
     let queue = find_queue(state, &new.queue)?;
+    still_there(queue)?;
     let number = queue.record.number;
     if state.running.len() >= TASKS_RUNNING_MAX {
         let (limit, actual) = (TASKS_RUNNING_MAX as u64, state.running.len() as u64 + 1);

@@ -142,7 +142,7 @@ fn held_back(presence: &Presence, now: u64, queue: &Queue) -> Vec<(HeldBack, u64
         hold(HeldBack::NoCapableWorker, no_capable, &mut left);
     }
     let blocked = queue.count(JobState::Blocked);
-    hold(HeldBack::ChildrenPending, blocked, &mut blocked.clone());
+    hold(HeldBack::DedupKeyInFlight, blocked, &mut blocked.clone());
     held
 }
 

@@ -91,7 +91,7 @@ impl State {
     fn held_back(&self, slot: Slot, presence: Option<&Presence>, now: u64) -> Option<HeldBack> {
         let job = &self.jobs[slot];
         match job.state {
-            JobState::Blocked => return Some(HeldBack::ChildrenPending),
+            JobState::Blocked => return Some(HeldBack::DedupKeyInFlight),
             JobState::Ready => {}
             _ => return None,
         }

@@ -111,9 +111,9 @@ fn replace_gives_a_waiting_job_the_new_payload_and_time() {
     check(
         r#"
         t=0 enqueue q a dedup=k:unfinished:replace payload=1 p=5 -> a created
-        enqueue q b dedup=k:unfinished:replace payload=2 delay=1m -> dup(a differs ready)
+        enqueue q b dedup=k:unfinished:replace payload=2 delay=1m -> dup(a differs delayed)
         job a                                -> delayed until=1m p=5 payload=2
-        enqueue q c dedup=k:unfinished:replace payload=3 -> dup(a differs delayed)
+        enqueue q c dedup=k:unfinished:replace payload=3 -> dup(a differs ready)
         job a                                -> ready p=5 payload=3
         enqueue q c dedup=k:unfinished:conflict payload=3 -> dup(a same ready)
         enqueue q c dedup=k:unfinished:conflict payload=1 -> ! conflict [0] a
@@ -129,13 +129,13 @@ fn replace_queues_behind_an_in_flight_holder() {
         enqueue q a dedup=k:unfinished       -> a
         receive q                            -> a
         enqueue q b dedup=k:unfinished:replace -> b(behind a)
-        job b                                -> blocked held=children-pending
+        job b                                -> blocked held=dedup-key-in-flight
         receive q                            -> -
         enqueue q c dedup=k:unfinished       -> dup(b differs blocked)
         enqueue q c dedup=k:unfinished:replace payload=new -> dup(b differs blocked)
-        job b                                -> blocked held=children-pending payload=new
+        job b                                -> blocked held=dedup-key-in-flight payload=new
         fail a                               -> ok
-        job b                                -> blocked held=children-pending payload=new
+        job b                                -> blocked held=dedup-key-in-flight payload=new
         +1s receive q max=2                  -> a@2
         ack a                                -> ok
         job b                                -> ready payload=new
@@ -172,10 +172,10 @@ fn duplicates_within_one_batch() {
         t=0 enqueue q a dedup=k:5m payload=1 ; b dedup=k:5m payload=1 ; c dedup=k:5m payload=2 -> a dup(a same ready) dup(a differs ready) created
         stats q                              -> ready=1
         enqueue q d dedup=n:5m payload=1 ; e dedup=n:5m:conflict payload=2 -> ! conflict [1] ?
-        enqueue q d dedup=n:5m payload=1 p=3 ; e dedup=n:5m:replace payload=2 delay=1s -> d dup(d differs ready)
+        enqueue q d dedup=n:5m payload=1 p=3 ; e dedup=n:5m:replace payload=2 delay=1s -> d dup(d differs delayed)
         job d                                -> delayed until=1s p=3 payload=2
         enqueue q f dedup=m:5m delay=1m ; g dedup=m:5m -> f dup(f differs delayed)
-        enqueue q h dedup=m:5m:replace payload=1 ; i dedup=m:5m payload=1 -> dup(f differs delayed) dup(f same ready)
+        enqueue q h dedup=m:5m:replace payload=1 ; i dedup=m:5m payload=1 -> dup(f differs ready) dup(f same ready)
         "#,
     );
 }

@@ -395,6 +395,7 @@ fn a_queue_is_deleted_empty_or_by_force() {
         t=0 enqueue q a ; b ; c delay=1m ; d dedup=k:1h ; e key=k -> a b c d e created
         receive q                            -> a
         delete q                             -> ! not-empty 5
+        delete q force if=7                  -> ! PreconditionFailed
         receive q                            -> b
         fail b permanent                     -> ok
         ack a                                -> ok
@@ -403,6 +404,9 @@ fn a_queue_is_deleted_empty_or_by_force() {
         delete q force                       -> task 1 running 0/0
         delete q force                       -> task 1 running 0/0
         enqueue q x                          -> ! full being-deleted 0/0
+        queue q attempts=3                   -> ! full being-deleted 0/0
+        pause q                              -> ! full being-deleted 0/0
+        replay q all                         -> ! full being-deleted 0/0
         receive q                            -> - paused
         step 2                               ->
         restart                              ->
@@ -414,7 +418,7 @@ fn a_queue_is_deleted_empty_or_by_force() {
         enqueue q f dedup=k:1h key=k         -> f created
         job f                                -> ready
         cancel f                             -> f cancelled
-        delete q                             -> task 2 running 0/0
+        delete q if=1 ifnot=2                -> task 2 running 0/0
         delete q                             -> ! not-found
         "#,
     );

@@ -286,6 +286,7 @@ struct Expected {
 pub fn refusal(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::QueueFull { reason, .. } => reason,
+        Rejection::Entries(all) => refusal(&all[0]),
         Rejection::Invalid { .. } => "invalid",
         Rejection::DuplicateConflict { .. } => "conflict",
         Rejection::ProducerGap { .. } => "gap",
@@ -373,7 +374,6 @@ impl Pair {
             if mode == 2 && !is_same {
                 return Err("conflict");
             }
-            let state = holder.map(|number| self.model.state(number));
             match holder {
                 Some(number) if mode == 1 && self.model.jobs[&number].at == At::InFlight => behind = Some(number),
                 holder => {
@@ -383,6 +383,7 @@ impl Pair {
                         (job.place, job.due_elapsed, job.at_once) = (due, None, false);
                         self.model.windows.get_mut(&(queue, key)).unwrap().payload = spec.payload;
                     }
+                    let state = holder.map(|number| self.model.state(number));
                     return Ok(Expected { number: window.job, is_duplicate: true, is_same, state, behind: None });
                 }
             }

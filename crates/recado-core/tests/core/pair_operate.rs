@@ -78,7 +78,7 @@ impl Pair {
             queue: QUEUES[queue].into(),
             options: options(&new),
             source: Source::Api,
-            if_match: None,
+            condition: Default::default(),
             actor: Actor::default(),
         };
         self.world.run(&Command::Configure(command)).unwrap();
@@ -173,7 +173,12 @@ impl Pair {
     }
 
     pub fn delete(&mut self, queue: usize, force: bool) {
-        let command = Command::DeleteQueue { queue: QUEUES[queue].into(), force, actor: Actor::default() };
+        let command = Command::DeleteQueue {
+            queue: QUEUES[queue].into(),
+            force,
+            condition: Default::default(),
+            actor: Actor::default(),
+        };
         let reply = self.world.run(&command);
         if !self.model.queues.contains_key(&queue) {
             assert_eq!(refusal(&reply.expect_err("no queue")), "not-found");

@@ -18,7 +18,7 @@ fn configure(world: &mut World, options: &str) {
         queue: "q".into(),
         options,
         source: recado_core::Source::Api,
-        if_match: None,
+        condition: Default::default(),
         actor: Actor::default(),
     };
     world.act(&Command::Configure(command)).unwrap();

@@ -89,7 +89,7 @@ fn stats(world: &World, queue: &str) -> Stats {
 
 fn configure(world: &mut World, queue: &str, options: QueueOptions) {
     let actor = Actor::default();
-    let command = Configure { queue: queue.into(), options, source: Source::Api, if_match: None, actor };
+    let command = Configure { queue: queue.into(), options, source: Source::Api, condition: Default::default(), actor };
     world.act(&Command::Configure(command)).unwrap();
 }
 

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Configure, Enqueue, JobId, JobView, NewTask,
-    Outcome, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Select, Settle, Source,
-    decode_saved,
+    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Condition, Configure, Enqueue, JobId, JobView,
+    NewTask, Outcome, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Revisions, Select, Settle,
+    Source, decode_saved,
 };
 
 use crate::words::{self, Line, ms, show_at};
@@ -230,14 +230,14 @@ impl Play {
             return self.done(&Command::SetDefaults(options));
         }
         let source = if line.flag("file") { Source::File } else { Source::Api };
-        let if_match = line.take_as("if", |text| text.split(',').filter_map(|n| n.parse().ok()).collect());
+        let condition = condition(line);
         let queue: Box<str> = line.word(0).into();
         let options = words::queue_options(line);
         match self.world.act(&Command::Configure(Configure {
             queue,
             options,
             source,
-            if_match,
+            condition,
             actor: Actor::default(),
         })) {
             Ok(Reply::Configured { created, revision }) => {
@@ -386,11 +386,11 @@ impl Play {
     }
 
     fn operate(&mut self, verb: &str, line: &mut Line) -> String {
-        let (reason, force) = (line.boxed("reason"), line.flag("force"));
+        let (reason, force, condition) = (line.boxed("reason"), line.flag("force"), condition(line));
         let queue: Box<str> = line.word(0).into();
         let actor = Actor::default();
         self.done(&match verb {
-            "delete" => Command::DeleteQueue { queue, force, actor },
+            "delete" => Command::DeleteQueue { queue, force, condition, actor },
             verb => Command::SetPaused { queue, paused: verb == "pause", reason, actor },
         })
     }
@@ -458,4 +458,13 @@ impl Play {
             other => panic!("not a job: {other:?}"),
         }
     }
+}
+
+/// `if=1,2` and `ifnot=any`.
+fn condition(line: &mut Line) -> Condition {
+    let revisions = |text: &str| match text {
+        "any" => Revisions::Any,
+        text => Revisions::These(text.split(',').filter_map(|n| n.parse().ok()).collect()),
+    };
+    Condition { is: line.take_as("if", revisions), is_not: line.take_as("ifnot", revisions) }
 }

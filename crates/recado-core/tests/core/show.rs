@@ -40,6 +40,7 @@ impl Play {
             }
             Rejection::Invalid { index, pointer, .. } => format!("! invalid [{index}] {pointer}"),
             Rejection::DuplicateConflict { index, id } => format!("! conflict [{index}] {}", self.name(*id)),
+            Rejection::Entries(all) => all.iter().map(|one| self.refused(one)).collect::<Vec<_>>().join(" "),
             Rejection::ProducerGap { expected, .. } => format!("! gap expected={expected}"),
             Rejection::JobNotWaiting { state, .. } => format!("! not-waiting {state}"),
             Rejection::JobGone(_) => "! gone".into(),

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use recado_core::{Enqueue, Enqueued, Producer, RequestKey, SavedAnswer};
+use recado_core::{Answer, Enqueue, Enqueued, NewJob, Producer, Query, RequestKey, SavedAnswer, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use super::new_job::NewJobBody;
 use super::{App, Queue, answer, ndjson};
 use crate::faults::Faults;
 use crate::json::{self, OneOrMany};
-use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX, PAYLOAD_BYTES_MAX};
 use crate::openapi::OnQueue;
 use crate::problem::{Code, Problem};
 use crate::{query, time};
@@ -132,7 +132,10 @@ pub(crate) async fn enqueue(
         return Ok(ndjson::stream(app, queue, request.into_body()));
     }
     let body = body::read(request.into_body(), BATCH_BYTES_MAX).await?;
-    let (mut enqueue, single) = read(&body)?;
+    let (mut enqueue, single) = match read(&body) {
+        Ok(read) => read,
+        Err(problem) => return Err(every_fault(&app, &queue, &body, problem).await),
+    };
     enqueue.queue = queue.clone();
     enqueue.create = app.create_queues;
     enqueue.request = key.map(|key| {
@@ -185,6 +188,57 @@ fn read(body: &[u8]) -> Result<(Enqueue, bool), Problem> {
     Ok((Enqueue { jobs: check(jobs, single)?, ..Enqueue::default() }, single))
 }
 
+/// Names all bad entries of a batch, whichever check each of them fails: also those that its queue would
+/// refuse, for these checks come only when nothing else is wrong.
+async fn every_fault(app: &App, queue: &str, body: &[u8], found: Problem) -> Problem {
+    let Some(entries) = entries_of(body).filter(|_| found.errors().iter().any(|error| error.index.is_some())) else {
+        return found;
+    };
+    let settings = match app.shard.query(Query::Queue(queue.into())).await {
+        Ok(Answer::Queue(view)) => Some(view.settings),
+        _ => None,
+    };
+    let now = time::now();
+    let mut faults = Faults::default();
+    for (index, entry) in entries.into_iter().enumerate() {
+        faults.entry(Some(index));
+        match json::entry::<NewJobBody<'_>>(entry) {
+            Err(error) => faults.add(error),
+            Ok(job) => {
+                let job = job.check(now, &mut faults);
+                if let Some(settings) = &settings {
+                    check_with(settings, &job, &mut faults);
+                }
+            }
+        }
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish().err().unwrap_or(found)
+}
+
+/// What the core checks of a job by its queue's configuration.
+fn check_with(settings: &Settings, job: &NewJob, faults: &mut Faults) {
+    let limit = usize::try_from(settings.payload_max_bytes).unwrap_or(usize::MAX);
+    if job.payload.len() > limit && job.payload.len() <= PAYLOAD_BYTES_MAX {
+        faults.too_large("/payload", limit, job.payload.len());
+    }
+    if settings.ordered && job.priority != 0 {
+        faults.at("/priority", "this queue is ordered by group; leave priority out");
+    }
+}
+
+fn entries_of(body: &[u8]) -> Option<Vec<&RawValue>> {
+    #[derive(Deserialize)]
+    struct Shape<'a> {
+        #[serde(borrow)]
+        jobs: Vec<&'a RawValue>,
+    }
+    let numbered = || serde_json::from_slice::<Shape<'_>>(body).map(|shape| shape.jobs);
+    serde_json::from_slice(body).or_else(|_| numbered()).ok()
+}
+
 /// An object with `producer` or `jobs` was meant as a producer's batch.
 fn is_numbered(text: &str) -> bool {
     #[derive(Deserialize)]
@@ -210,7 +264,7 @@ fn numbered(text: &str) -> Result<Enqueue, Problem> {
 }
 
 /// Checks every job; all that is wrong is named.
-pub(super) fn check(jobs: Vec<NewJobBody<'_>>, single: bool) -> Result<Vec<recado_core::NewJob>, Problem> {
+pub(super) fn check(jobs: Vec<NewJobBody<'_>>, single: bool) -> Result<Vec<NewJob>, Problem> {
     if jobs.is_empty() {
         return Err(Problem::field("", "the array is empty; send at least one job"));
     }

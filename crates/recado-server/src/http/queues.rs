@@ -5,7 +5,7 @@ use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use recado_core::{
-    Action, Actor, Answer, Command, Configure, JobState, NewTask, Query, QueueView, Rejection, Reply, Source,
+    Action, Actor, Answer, Command, Condition, Configure, JobState, NewTask, Query, QueueView, Reply, Revisions, Source,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use super::{App, Queue, answer, body, unexpected};
 use crate::json;
 use crate::openapi::{Everywhere, OnQueue};
 use crate::options::{self, OptionsBody};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::query::Params;
 
 /// A page of queues.
@@ -170,25 +170,14 @@ pub(crate) async fn get(State(app): State<App>, Queue(queue): Queue, request: Re
 )]
 pub(crate) async fn put(State(app): State<App>, Queue(queue): Queue, request: Request) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
-    let if_match = tags(request.headers(), IF_MATCH);
-    let if_none_match = tags(request.headers(), IF_NONE_MATCH);
+    let condition = condition(request.headers());
     let body = body::json(request).await?;
     let raw: &RawValue = json::parse(&body)?;
     json::check_free(raw, "").map_err(|error| Problem::invalid(vec![error]))?;
     let value: Value = json::parse(&body)?;
     let options = options::parse(&value).map_err(Problem::invalid)?;
-    if let Some(unwanted) = if_none_match {
-        none_match(&app, &queue, &unwanted).await?;
-    }
-    let if_match = match if_match {
-        Some(Tags::Any) => match find(&app, &queue).await? {
-            Some(_) => None,
-            None => return Err(Rejection::PreconditionFailed.into()),
-        },
-        Some(Tags::These(revisions)) => Some(revisions),
-        None => None,
-    };
-    let configure = Configure { queue: queue.clone(), options, source: Source::Api, if_match, actor: Actor::default() };
+    let configure =
+        Configure { queue: queue.clone(), options, source: Source::Api, condition, actor: Actor::default() };
     match app.shard.call(Command::Configure(configure)).await.map_err(|error| Problem::from(error).single())? {
         Reply::Configured { created, .. } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -198,48 +187,25 @@ pub(crate) async fn put(State(app): State<App>, Queue(queue): Queue, request: Re
     }
 }
 
-/// What If-Match or If-None-Match names.
-enum Tags {
-    Any,
-    These(Vec<u64>),
-}
-
-impl Tags {
-    fn name(&self, view: &QueueView) -> bool {
-        match self {
-            Self::Any => true,
-            Self::These(revisions) => revisions.contains(&view.revision),
-        }
-    }
+fn condition(headers: &HeaderMap) -> Condition {
+    Condition { is: tags(headers, IF_MATCH), is_not: tags(headers, IF_NONE_MATCH) }
 }
 
 /// Reads If-Match or If-None-Match; a tag that is not ours matches nothing.
-fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Tags> {
+fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Revisions> {
     let mut lines = headers.get_all(name).iter().peekable();
     lines.peek()?;
     let mut revisions = Vec::new();
     for line in lines {
         for tag in line.to_str().unwrap_or_default().split(',').map(str::trim) {
             if tag == "*" {
-                return Some(Tags::Any);
+                return Some(Revisions::Any);
             }
             let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
             revisions.extend(quoted.and_then(|tag| tag.parse::<u64>().ok()));
         }
     }
-    Some(Tags::These(revisions))
-}
-
-/// Refuses when the queue is there as If-None-Match names it. Checked here and not in the core, whose
-/// commands know If-Match alone: of two that create one queue at the same instant both may pass.
-async fn none_match(app: &App, queue: &str, unwanted: &Tags) -> Result<(), Problem> {
-    match find(app, queue).await? {
-        Some(view) if unwanted.name(&view) => {
-            let detail = "the queue exists as If-None-Match names it; leave the header out to replace it";
-            Err(Problem::new(Code::PreconditionFailed, detail))
-        }
-        _ => Ok(()),
-    }
+    Some(Revisions::These(revisions))
 }
 
 /// Delete a queue.
@@ -249,7 +215,7 @@ async fn none_match(app: &App, queue: &str, unwanted: &Tags) -> Result<(), Probl
         ("force" = Option<bool>, Query, description = "true: also with jobs in it"),
         ("If-Match" = Option<String>, Header, description = "ETag of the configuration that is deleted")),
     responses(
-        (status = 200, description = "gone", body = DeletedBody),
+        (status = 200, description = "gone, with all its jobs", body = DeletedBody),
         (status = 409, description = "queue-not-empty, managed-by-file", body = crate::problem::Body, content_type = "application/problem+json"),
         (status = 412, description = "precondition-failed", body = crate::problem::Body, content_type = "application/problem+json"),
         OnQueue,
@@ -258,14 +224,8 @@ async fn none_match(app: &App, queue: &str, unwanted: &Tags) -> Result<(), Probl
 pub(crate) async fn delete(State(app): State<App>, Queue(queue): Queue, request: Request) -> Result<Response, Problem> {
     let params = Params::parse(request.uri().query(), &["force"])?;
     let force = params.flag("force")?.unwrap_or(false);
-    // The core's DeleteQueue takes no revision, so it is compared here: a change between this look and the
-    // command is not noticed.
-    if let Some(wanted) = tags(request.headers(), IF_MATCH)
-        && !wanted.name(&look(&app, queue.clone()).await?)
-    {
-        return Err(Rejection::PreconditionFailed.into());
-    }
-    app.shard.call(Command::DeleteQueue { queue: queue.clone(), force, actor: Actor::default() }).await?;
+    let condition = condition(request.headers());
+    app.shard.delete_queue(queue.clone(), force, condition, Actor::default()).await?;
     Ok(answer(StatusCode::OK, &DeletedBody { name: queue, deleted: true }))
 }
 
@@ -329,15 +289,6 @@ async fn look(app: &App, queue: Box<str>) -> Result<QueueView, Problem> {
     match app.shard.query(Query::Queue(queue)).await? {
         Answer::Queue(view) => Ok(*view),
         other => Err(unexpected(&other)),
-    }
-}
-
-/// The queue, if there is one.
-async fn find(app: &App, queue: &str) -> Result<Option<QueueView>, Problem> {
-    match look(app, queue.into()).await {
-        Ok(view) => Ok(Some(view)),
-        Err(problem) if problem.code() == Code::NotFound.word() => Ok(None),
-        Err(problem) => Err(problem),
     }
 }
 

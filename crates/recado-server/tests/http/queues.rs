@@ -100,10 +100,13 @@ fn deleting() {
     server.json("PUT", "/v1/queues/q", "{}").expect(201);
     server.json("DELETE", "/v1/queues/q", "").expect(200);
     server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
-    let id = server.enqueue("q", r#"{"type":"t"}"#).remove(0);
+    let jobs = format!("[{}]", vec![r#"{"type":"t"}"#; 3_000].join(","));
+    let id = server.enqueue("q", &jobs).remove(0);
     server.json("DELETE", "/v1/queues/q", "").problem(409, "queue-not-empty");
+    // What was answered is so: the queue is gone, and its name is free.
     server.json("DELETE", "/v1/queues/q?force=true", "").expect(200);
-    crate::server::until("it is gone", || server.json("GET", "/v1/queues/q", "").status == 404);
+    server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
+    assert_eq!(server.json("POST", "/v1/queues/q/jobs", r#"{"type":"t"}"#).expect(201)["created"], true);
     server.json("GET", &format!("/v1/jobs/{id}"), "").problem(410, "gone");
 }
 

@@ -126,7 +126,8 @@ fn commands_at_their_limits_stay_within_the_room_that_was_claimed() {
     let options = QueueOptions { owner: Some("o".repeat(256).into()), backoff, ..QueueOptions::default() };
     let actor = || recado_core::Actor(Some("a".repeat(120).into()));
     let queue: Box<str> = "q".repeat(120).into();
-    let configure = Configure { queue: queue.clone(), options, source: Source::Api, if_match: None, actor: actor() };
+    let configure =
+        Configure { queue: queue.clone(), options, source: Source::Api, condition: Default::default(), actor: actor() };
     let text: Box<str> = "t".repeat(1_024).into();
     let pause =
         |paused| Command::SetPaused { queue: queue.clone(), paused, reason: Some(text.clone()), actor: actor() };

@@ -15,7 +15,7 @@ pub(crate) fn forgetful(world: &mut World, queue: &str) {
         queue: queue.into(),
         options: QueueOptions { keep_completed, ..QueueOptions::default() },
         source: Source::Api,
-        if_match: None,
+        condition: Default::default(),
         actor: Default::default(),
     }));
     world.run(call).unwrap();
@@ -54,7 +54,12 @@ fn an_idle_shard_trims_and_then_rests() {
         let call = world.call(enqueue("mail", jobs.clone()));
         world.run(call).unwrap();
     }
-    let call = world.call(Command::DeleteQueue { queue: "mail".into(), force: true, actor: Default::default() });
+    let call = world.call(Command::DeleteQueue {
+        queue: "mail".into(),
+        force: true,
+        condition: Default::default(),
+        actor: Default::default(),
+    });
     world.run(call).unwrap();
     for _ in 0..200 {
         world.pass(Duration::from_millis(50));

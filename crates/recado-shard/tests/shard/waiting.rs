@@ -214,7 +214,12 @@ fn wait_job_answers_when_the_job_has_ended_or_the_wait_is_over() {
 }
 
 fn delete(world: &mut World, queue: &str) {
-    let call = world.call(Command::DeleteQueue { queue: queue.into(), force: true, actor: Default::default() });
+    let call = world.call(Command::DeleteQueue {
+        queue: queue.into(),
+        force: true,
+        condition: Default::default(),
+        actor: Default::default(),
+    });
     world.run(call).unwrap();
     world.quiesce();
 }
@@ -238,7 +243,12 @@ fn a_waiter_follows_the_name_of_a_queue_that_was_deleted_and_made_again() {
     let mut waiting = world.receive(receive("mail", 1), WAIT).begin();
     world.quiesce();
     // Deleted and made again within one turn: who waits meets only the new one.
-    let delete = Command::DeleteQueue { queue: "mail".into(), force: false, actor: Default::default() };
+    let delete = Command::DeleteQueue {
+        queue: "mail".into(),
+        force: false,
+        condition: Default::default(),
+        actor: Default::default(),
+    };
     let _deleted = world.call(delete).begin();
     let _made = world.call(enqueue("mail", Vec::new())).begin();
     world.quiesce();

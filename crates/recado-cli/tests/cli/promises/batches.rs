@@ -41,12 +41,31 @@ fn promise_8_all_or_nothing() {
         (json!({ "type": "t", "prority": 1 }), 400, "invalid-request"),
         (json!({ "type": "t", "delay": "soon" }), 400, "invalid-request"),
         (json!({ "type": "t", "payload": "12345678901" }), 413, "payload-too-large"),
-        (conflict, 409, "duplicate-conflict"),
+        (conflict.clone(), 409, "duplicate-conflict"),
     ] {
         println!("{bad}");
         names_the_bad_one(&stage.post("/v1/queues/q/jobs", &batch_with(&bad)), status, code);
         let by_producer = json!({ "producer": { "name": "p", "seq": 1 }, "jobs": batch_with(&bad) });
         names_the_bad_one(&stage.post("/v1/queues/q/jobs", &by_producer), status, code);
+    }
+    // Whichever check each fails, all of them are named at once.
+    let long = json!({ "type": "t", "payload": "12345678901" });
+    let good = json!({ "type": "t" });
+    for (batch, status, code, bad) in [
+        (
+            json!([{ "type": "" }, good, long, { "typ": "t" }, { "type": "t", "delay": "soon" }]),
+            400,
+            "invalid-request",
+            [0, 2, 3, 4].as_slice(),
+        ),
+        (json!([long, good, long]), 413, "payload-too-large", &[0, 2]),
+        (json!([conflict, good, conflict]), 409, "duplicate-conflict", &[0, 2]),
+        (json!([good, long, conflict]), 400, "invalid-request", &[1, 2]),
+    ] {
+        let problem = stage.post("/v1/queues/q/jobs", &batch).problem(status, code);
+        let named: std::collections::BTreeSet<u64> =
+            list(&problem, "errors").iter().map(|error| error["index"].as_u64().unwrap()).collect();
+        assert_eq!(named, bad.iter().copied().collect(), "{problem}");
     }
     let six = json!(vec![json!({ "type": "t" }); 6]);
     stage.post("/v1/queues/q/jobs", &six).problem(429, "queue-full");
