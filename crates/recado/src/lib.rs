@@ -4,14 +4,15 @@
 //! [`Recado::open`] keeps the queue in a directory of this process, [`Recado::connect`] talks to a server;
 //! nothing else in a program changes when the queue moves out of the process.
 
-#[allow(dead_code)] // the worker runtime is next
 mod backend;
-#[allow(dead_code)]
 mod delivery;
 mod enqueue;
 mod error;
 mod job;
 mod recado;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod worker;
 
 pub use backend::{ConnectOptions, OpenOptions};
 pub use delivery::JobFailure;
@@ -21,3 +22,4 @@ pub use job::{Backoff, Job, JobOptions, OnDuplicate};
 pub use recado::{JobStatus, Recado};
 pub use recado_contract::problem::Problem;
 pub use recado_core::JobId;
+pub use worker::{Cancelled, Classify, Ctx, Disposition, Handler, JobError, Summary, Worker, WorkerBuilder};

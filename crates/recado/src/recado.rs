@@ -65,7 +65,6 @@ impl Recado {
         Self { backend: Arc::new(backend) }
     }
 
-    #[allow(dead_code)] // the worker runtime is next
     pub(crate) fn backend(&self) -> &Backend {
         &self.backend
     }
@@ -116,6 +115,17 @@ impl Recado {
                 return Ok(job);
             }
         }
+    }
+
+    /// Jobs of a type in a queue that are in one of these states (as [`JobStatus::state`] names them), at most
+    /// 1000.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] `not-found` when there is no such queue.
+    pub async fn jobs<J: Job>(&self, queue: &str, states: &[&str]) -> Result<Vec<JobStatus>, Error> {
+        check_name(queue).map_err(|message| Error::Refused(Problem::name(message)))?;
+        let jobs = self.backend.jobs(queue, J::NAME, states).await?;
+        Ok(jobs.into_iter().map(JobStatus).collect())
     }
 
     /// Stops a job: it will not run, and if it runs its worker is told.

@@ -82,7 +82,9 @@ impl Embedded {
         settle: &[Settle],
         wait: Duration,
     ) -> Result<Received, Error> {
-        let received = self.handle.receive(receive.clone(), settle.to_vec(), wait).await?;
+        // No answer gets lost here.
+        let receive = Receive { attempt_id: None, ..receive.clone() };
+        let received = self.handle.receive(receive, settle.to_vec(), wait).await?;
         let answer = answer(received.settled, received.cancel_requested);
         let now = self.clock.wall_ms();
         let deliver = |(delivered, job): (Delivered, FilledJob)| self.delivery(delivered, job, now);

@@ -16,6 +16,8 @@ use crate::error::Error;
 
 pub(crate) use embedded::Embedded;
 pub use embedded::OpenOptions;
+#[cfg(feature = "testing")]
+pub(crate) use embedded::shard_options;
 pub use remote::ConnectOptions;
 pub(crate) use remote::Remote;
 

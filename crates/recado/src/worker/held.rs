@@ -1,0 +1,198 @@
+//! What a worker holds: deliveries, their leases, and what became of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use recado_core::{JobId, Outcome, Settle};
+use tokio::time::Instant;
+
+use super::ctx::Ctx;
+use crate::delivery::Delivery;
+
+/// How long a job is still hidden from others, on the clock here.
+pub(super) struct Lease {
+    pub(super) ends: Instant,
+    /// The same on the server's clock, in milliseconds: the two clocks meet here.
+    visible_at: u64,
+    length: Duration,
+    /// When the next extend is due.
+    pub(super) extend_at: Instant,
+}
+
+/// Shortest time between two extends of a job.
+const EXTEND_EVERY_MIN: Duration = Duration::from_millis(20);
+
+impl Lease {
+    fn new(delivery: &Delivery, now: Instant) -> Self {
+        let length = delivery.visible_for;
+        let (ends, visible_at) = (now + length, delivery.visible_at);
+        let mut lease = Self { ends, visible_at, length, extend_at: now };
+        lease.sent(now);
+        lease
+    }
+
+    /// An extend is on its way: the next is due in a third of the lease, whatever becomes of this one.
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.extend_at = now + (self.length / 3).max(EXTEND_EVERY_MIN);
+    }
+
+    pub(super) fn extended(&mut self, visible_at: u64) {
+        let later = Duration::from_millis(visible_at.saturating_sub(self.visible_at));
+        (self.ends, self.visible_at) = (self.ends + later, visible_at.max(self.visible_at));
+    }
+
+    /// An instant of the server's clock on the clock here.
+    pub(super) fn here(&self, at: u64) -> Instant {
+        match at.checked_sub(self.visible_at) {
+            Some(later) => self.ends + Duration::from_millis(later),
+            None => self.ends.checked_sub(Duration::from_millis(self.visible_at - at)).unwrap_or(self.ends),
+        }
+    }
+}
+
+/// Where a delivery is.
+pub(super) enum Stage {
+    /// For a free place, since then.
+    Waits(Instant),
+    /// With its handler.
+    Runs(Ctx),
+    /// What is to be settled; it may be on its way.
+    Ended(Outcome),
+}
+
+/// One delivery.
+pub(super) struct Held {
+    pub(super) delivery: Delivery,
+    pub(super) lease: Lease,
+    pub(super) stage: Stage,
+    /// The job went on without this delivery.
+    pub(super) is_lost: bool,
+    /// JSON text, not yet sent.
+    pub(super) progress: Option<Vec<u8>>,
+}
+
+impl Held {
+    pub(super) fn new(delivery: Delivery, now: Instant) -> Self {
+        let lease = Lease::new(&delivery, now);
+        Self { delivery, lease, stage: Stage::Waits(now), is_lost: false, progress: None }
+    }
+
+    /// Still needs its lease, and has it.
+    pub(super) fn is_live(&self) -> bool {
+        !self.is_lost && !matches!(self.stage, Stage::Ended(_))
+    }
+
+    fn settle(&self, outcome: Outcome) -> Settle {
+        Settle { job: Some(self.delivery.id), receipt: self.delivery.receipt.clone(), outcome }
+    }
+
+    /// The settle of its end; `None` while it has none.
+    pub(super) fn end(&self) -> Option<Settle> {
+        match &self.stage {
+            Stage::Ended(outcome) => Some(self.settle(outcome.clone())),
+            _ => None,
+        }
+    }
+
+    /// What its end takes in a request, in bytes, more or less.
+    pub(super) fn end_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Ended(Outcome::Ack { result }) => result.as_ref().map_or(0, Vec::len),
+            _ => 0,
+        }
+    }
+
+    /// A heartbeat.
+    pub(super) fn extend(&mut self, visibility_ms: Option<u64>, now: Instant) -> Settle {
+        self.lease.sent(now);
+        let progress = self.progress.take();
+        self.settle(Outcome::Extend { visibility_ms, progress })
+    }
+}
+
+/// All deliveries of a worker, by a number of its own.
+#[derive(Default)]
+pub(super) struct Book {
+    pub(super) held: BTreeMap<u64, Held>,
+    last: u64,
+}
+
+impl Book {
+    pub(super) fn add(&mut self, delivery: Delivery, now: Instant) -> u64 {
+        self.last += 1;
+        self.held.insert(self.last, Held::new(delivery, now));
+        self.last
+    }
+
+    pub(super) fn of_job(&mut self, id: JobId) -> Option<(u64, &mut Held)> {
+        self.held.iter_mut().find(|(_, held)| held.delivery.id == id).map(|(key, held)| (*key, held))
+    }
+
+    /// When the next extend is due.
+    pub(super) fn next_extend(&self) -> Option<Instant> {
+        self.held.values().filter(|held| held.is_live()).map(|held| held.lease.extend_at).min()
+    }
+
+    /// Heartbeats of all whose time has come or comes soon, if one's has come.
+    pub(super) fn due_extends(&mut self, visibility_ms: Option<u64>, now: Instant, max: usize) -> Vec<(u64, Settle)> {
+        if self.next_extend().is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let is_due = |held: &Held| held.is_live() && held.lease.extend_at <= now + held.lease.length / 6;
+        let due = self.held.iter_mut().filter(|(_, held)| is_due(held)).take(max);
+        due.map(|(key, held)| (*key, held.extend(visibility_ms, now))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn delivery(visible_for: Duration) -> Delivery {
+        Delivery {
+            id: JobId::default(),
+            queue: "q".into(),
+            kind: "t".into(),
+            schema_version: 1,
+            payload: Bytes::from_static(b"{}"),
+            headers: Bytes::from_static(b"{}"),
+            business_id: None,
+            group: None,
+            idempotency_key: None,
+            attempt: 1,
+            max_attempts: 5,
+            deliveries: 1,
+            last_error: None,
+            progress: None,
+            receipt: "r".into(),
+            fencing_token: 1,
+            visible_at: 1_000_000,
+            visible_for,
+            timeout_at: None,
+        }
+    }
+
+    #[test]
+    fn extends_are_due_at_a_third_of_the_lease_and_go_together() {
+        let (now, lease) = (Instant::now(), Duration::from_secs(30));
+        let mut book = Book::default();
+        book.add(delivery(lease), now);
+        book.add(delivery(lease), now + Duration::from_secs(4));
+        book.add(delivery(lease), now + Duration::from_secs(9));
+        assert!(book.due_extends(None, now + Duration::from_secs(9), 100).is_empty());
+        let due = book.due_extends(None, now + Duration::from_secs(10), 100);
+        assert_eq!(due.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(book.next_extend(), Some(now + Duration::from_secs(19)));
+    }
+
+    #[test]
+    fn the_clocks_meet_at_the_end_of_the_lease() {
+        let now = Instant::now();
+        let mut lease = Lease::new(&delivery(Duration::from_secs(30)), now);
+        lease.extended(1_010_000);
+        assert_eq!(lease.ends, now + Duration::from_secs(40));
+        assert_eq!(lease.here(1_012_000), now + Duration::from_secs(42));
+        assert_eq!(lease.here(1_000_000), now + Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,23 @@
+//! The library through its public door, over a queue in this process and over a server on a real port: the
+//! same tests for both.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[macro_use]
+#[path = "library/support.rs"]
+mod support;
+
+#[path = "library/enqueue.rs"]
+mod enqueue;
+#[path = "library/failures.rs"]
+mod failures;
+#[path = "library/leases.rs"]
+mod leases;
+#[path = "library/memory.rs"]
+mod memory;
+#[path = "library/process.rs"]
+mod process;
+#[path = "library/shutdown.rs"]
+mod shutdown;
+#[path = "library/work.rs"]
+mod work;
