@@ -449,6 +449,10 @@ impl From<recado_shard::Error> for Problem {
                 Self::new(Code::StorageFull, "the disk is full; producers wait until there is space")
                     .retry_after(retry_after)
             }
+            Error::StorageSlow { retry_after } => {
+                let detail = "the disk does not keep up; slow down";
+                Self::new(Code::Overloaded, detail).retry_after(retry_after)
+            }
             Error::TooLarge { limit, actual } => Self::new(
                 Code::RequestTooLarge,
                 "the request does not fit into one record of the log; send smaller batches",

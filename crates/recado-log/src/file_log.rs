@@ -40,7 +40,8 @@ pub struct Options {
     pub batch_bytes_max: usize,
     /// Batches that should be in flight at most; told through [`Log::limits`].
     pub window: usize,
-    /// Segments kept prepared ahead of the one in use, at least 3: two of them are never for producers.
+    /// Segments kept prepared ahead of the one in use, at least 3: two of them are never for producers. What
+    /// [`Log::reserve`] asks for beyond one segment comes on top.
     pub prepared_ahead: u64,
     /// Freed segments kept to be used again; the others are removed.
     pub spares_max: usize,
@@ -289,6 +290,12 @@ impl Log for FileLog {
 
     fn room(&self, class: Class) -> u64 {
         self.shared.geometry.room(self.tip, self.shared.limit(class))
+    }
+
+    fn reserve(&mut self, bytes: u64) {
+        if self.shared.reserve(bytes) {
+            self.shared.notify_chores();
+        }
     }
 
     fn is_short_of_space(&self) -> bool {

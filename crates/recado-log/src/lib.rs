@@ -83,7 +83,7 @@ pub enum Urgency {
 /// Who claims space. Each class may use what the classes before it may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Producers: may use everything but the two reserved segments.
+    /// Producers: may use everything but the last segment and what is reserved for settles before it.
     Produce,
     /// Settles and everything an operator needs to free space: may use the settle reserve too.
     Settle,
@@ -142,6 +142,10 @@ pub trait Log: Send {
     /// Bytes of head plus tail that `class` may still submit, as one batch: every further batch costs a
     /// header more.
     fn room(&self, class: Class) -> u64;
+
+    /// Keeps so many bytes, at least a unit, from producers: room for what has to be settled whatever happens.
+    /// Segments are prepared for it as far as the disk has space; until then producers wait.
+    fn reserve(&mut self, bytes: u64);
 
     /// True while a whole disk (or another lack of space) keeps the next segment from being prepared.
     fn is_short_of_space(&self) -> bool;

@@ -76,7 +76,9 @@ impl Preparer {
             return Ok(Step::Worked);
         }
         let ready_until = self.shared.next_segment();
-        let wanted = ready_until <= self.shared.geometry.segment(self.shared.tip()) + self.ahead;
+        // One segment for settles is among those that are always kept ahead.
+        let ahead = self.ahead + self.shared.reserved_segments() - 1;
+        let wanted = ready_until <= self.shared.geometry.segment(self.shared.tip()) + ahead;
         if !wanted {
             self.shared.set_short(false);
             self.retry_at = None;

@@ -107,6 +107,8 @@ pub(crate) struct Shared {
     tip: AtomicU64,
     /// End of the last prepared segment.
     prepared_end: AtomicU64,
+    /// Bytes before the last segment that are not for producers, at least a segment.
+    reserved: AtomicU64,
     short: AtomicBool,
     poison: OnceLock<Arc<str>>,
 }
@@ -137,6 +139,7 @@ impl Shared {
             chore: Condvar::new(),
             tip: AtomicU64::new(geometry.seat(progress.written_end)),
             prepared_end: AtomicU64::new(geometry.base(next)),
+            reserved: AtomicU64::new(geometry.segment_bytes),
             short: AtomicBool::new(false),
             poison: OnceLock::new(),
         }
@@ -249,10 +252,23 @@ impl Shared {
     pub(crate) fn limit(&self, class: Class) -> u64 {
         let prepared = self.prepared_end.load(Ordering::Acquire);
         match class {
-            Class::Produce => prepared.saturating_sub(2 * self.geometry.segment_bytes),
+            Class::Produce => prepared
+                .saturating_sub(self.geometry.segment_bytes)
+                .saturating_sub(self.reserved.load(Ordering::Acquire)),
             Class::Settle => prepared.saturating_sub(self.geometry.segment_bytes),
             Class::Copy => prepared.saturating_sub(FENCE_ROOM_BYTES),
         }
+    }
+
+    /// Sets what is kept from producers; the answer is whether more segments have to be prepared for it.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let before = self.reserved_segments();
+        self.reserved.store(bytes.max(self.geometry.segment_bytes), Ordering::Release);
+        self.reserved_segments() > before
+    }
+
+    pub(crate) fn reserved_segments(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire).div_ceil(self.geometry.segment_bytes)
     }
 
     /// True when a record without a body may be written at `position`.

@@ -34,6 +34,12 @@ pub enum Error {
         /// When it is worth another try.
         retry_after: Duration,
     },
+    /// Room is not prepared as fast as it is asked for; nothing was done.
+    #[error("the disk is slow: come back in {retry_after:?}")]
+    StorageSlow {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
     /// No batch of the log could hold it; nothing was done.
     #[error("the request needs {actual} bytes, a batch takes {limit}: split it")]
     TooLarge {
@@ -50,6 +56,18 @@ pub enum Error {
         /// Why.
         reason: Arc<str>,
     },
+}
+
+/// When refused for lack of space: space comes back by itself as jobs are finished or a disk is freed.
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// When refused because the disk is slow.
+const SLOW_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl Error {
+    /// There is no space.
+    pub(crate) const FULL: Self = Self::StorageFull { retry_after: FULL_RETRY_AFTER };
+    /// There is no room yet.
+    pub(crate) const SLOW: Self = Self::StorageSlow { retry_after: SLOW_RETRY_AFTER };
 }
 
 /// Why bytes at a place were not read.

@@ -1,7 +1,6 @@
 //! Receives: settle first, then hand out, or wait in line until there is something.
 
 use std::mem;
-use std::time::Duration;
 
 use recado_core::{Answer, Command, JobId, Query, Rejection, Reply, Settle};
 use recado_log::Class;
@@ -15,9 +14,6 @@ use crate::space;
 use crate::waiters::{ReceiveRequest, WAITERS_MAX, Waiter};
 use crate::writer::Room;
 
-/// When refused for lack of space: space comes back by itself as jobs are finished or a disk is freed.
-pub(crate) const SPACE_RETRY_AFTER: Duration = Duration::from_secs(5);
-
 /// What came of trying to hand out.
 enum Attempt {
     /// Jobs, or nothing.
@@ -25,7 +21,7 @@ enum Attempt {
     Refused(Rejection),
     /// The batch or the log has no room yet.
     Later,
-    /// Storage is so short that what is in flight may need all of it.
+    /// What is in flight may need all the room that there is.
     NoSpace,
 }
 
@@ -33,7 +29,8 @@ enum Attempt {
 pub(crate) enum Settling {
     Done,
     Later,
-    Full,
+    /// None was settled.
+    Refused(Error),
 }
 
 impl Shard {
@@ -51,15 +48,23 @@ impl Shard {
                 continue;
             }
             let bytes = space::settle_bytes(&settle);
-            match self.writer.claim(now, Class::Settle, bytes)? {
+            let room = if space::is_reserved_for(&settle) {
+                self.writer.claim(now, Class::Settle, bytes)?
+            } else {
+                self.writer.claim_beside(now, Class::Settle, bytes)?
+            };
+            match room {
                 Room::Yes => done.push(self.settle_one(now, settle)),
                 Room::Later => {
                     entries.push(settle);
                     return Ok(Settling::Later);
                 }
-                Room::Full if done.is_empty() => return Ok(Settling::Full),
+                Room::Slow if done.is_empty() => return Ok(Settling::Refused(Error::SLOW)),
+                Room::Full if done.is_empty() => return Ok(Settling::Refused(Error::FULL)),
                 // Earlier entries count; this one keeps its receipt.
-                Room::Full => done.push(Err(Rejection::ResultTooLargeNow { limit: 0, actual: bytes as u64 })),
+                Room::Slow | Room::Full => {
+                    done.push(Err(Rejection::ResultTooLargeNow { limit: 0, actual: bytes as u64 }))
+                }
             }
         }
         Ok(Settling::Done)
@@ -84,9 +89,8 @@ impl Shard {
         match self.settle_all(now, &mut request.settle, &mut request.settled)? {
             Settling::Done => {}
             Settling::Later => return Ok(Some(Request::Receive(request))),
-            Settling::Full => {
-                let full = Error::StorageFull { retry_after: SPACE_RETRY_AFTER };
-                drop(request.promise.send(Err(full)));
+            Settling::Refused(error) => {
+                drop(request.promise.send(Err(error)));
                 return Ok(None);
             }
         }
@@ -120,7 +124,7 @@ impl Shard {
         let reply = match self.writer.claim(now, Class::Settle, bytes)? {
             Room::Yes => Some(self.writer.run(now, &command)),
             Room::Later => None,
-            Room::Full => {
+            Room::Slow | Room::Full => {
                 restore(request, command, asked);
                 return Ok(Attempt::NoSpace);
             }
@@ -234,7 +238,7 @@ impl Shard {
             }
             Attempt::Refused(rejection) => Err(Error::Rejected(rejection)),
             Attempt::NoSpace | Attempt::Later if wait.is_zero() && settled.is_empty() && !self.is_stopping() => {
-                Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER })
+                Err(self.writer.refusal())
             }
             // What was settled with it must be told, and a wait ends with an empty answer.
             Attempt::NoSpace | Attempt::Later => {

@@ -1,12 +1,13 @@
 //! Decides requests in the order in which they came.
 
 use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Reply, TaskState, TaskView};
+use recado_log::Class;
 
 use crate::clock::Now;
 use crate::error::Error;
 use crate::inbox::{Promise, Request, SettleRequest};
 use crate::parked::Outgoing;
-use crate::receive::{SPACE_RETRY_AFTER, Settling};
+use crate::receive::Settling;
 use crate::shard::Shard;
 use crate::space;
 use crate::writer::Room;
@@ -79,13 +80,11 @@ impl Shard {
             drop(promise.send(Err(Error::TooLarge { limit: limit as u64, actual: bytes as u64 })));
             return Ok(None);
         }
-        if self.writer.log.is_short_of_space()
-            && let Err(error) = self.check_short(&command)
-        {
+        if let Err(error) = self.check_room(&command) {
             drop(promise.send(Err(error)));
             return Ok(None);
         }
-        match self.writer.claim(now, space::class(&command), bytes)? {
+        match self.claim_for(now, &command, bytes)? {
             Room::Yes => {
                 let deleted = match &command {
                     Command::DeleteQueue { queue, .. } => self.writer.state.queue_number(queue),
@@ -100,19 +99,33 @@ impl Shard {
                 Ok(None)
             }
             Room::Later => Ok(Some(Request::Command(command, promise))),
+            Room::Slow => {
+                drop(promise.send(Err(Error::SLOW)));
+                Ok(None)
+            }
             Room::Full => {
-                drop(promise.send(Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER })));
+                drop(promise.send(Err(Error::FULL)));
                 Ok(None)
             }
         }
     }
 
-    /// While storage is short, a guard is begun, like a job handed out, only if it can be ended.
-    fn check_short(&self, command: &Command) -> Result<(), Error> {
+    /// A guard is begun, like a job handed out, only if it can be ended.
+    fn check_room(&self, command: &Command) -> Result<(), Error> {
         if matches!(command, Command::GuardBegin(_)) && self.writer.may_hand_out() == 0 {
-            return Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER });
+            return Err(self.writer.refusal());
         }
-        space::check_short(command).map_err(Error::Rejected)
+        if self.writer.log.is_short_of_space() {
+            space::check_short(command)?;
+        }
+        Ok(())
+    }
+
+    fn claim_for(&mut self, now: Now, command: &Command, bytes: usize) -> Result<Room, recado_log::Error> {
+        if space::is_reserved_for_guard(command) {
+            return self.writer.claim(now, Class::Settle, bytes);
+        }
+        self.writer.claim_beside(now, space::class(command), bytes)
     }
 
     /// Forgets the consumers of queues that are gone; a forced deletion takes a while.
@@ -144,9 +157,7 @@ impl Shard {
         match self.settle_all(now, &mut request.entries, &mut request.done)? {
             Settling::Done => self.writer.park(Outgoing::Settled(request.promise, request.done)),
             Settling::Later => return Ok(Some(Request::Settle(request))),
-            Settling::Full => {
-                drop(request.promise.send(Err(Error::StorageFull { retry_after: SPACE_RETRY_AFTER })));
-            }
+            Settling::Refused(error) => drop(request.promise.send(Err(error))),
         }
         Ok(None)
     }
@@ -162,7 +173,7 @@ impl Shard {
         let refusal = if bytes > limit {
             Error::TooLarge { limit: limit as u64, actual: bytes as u64 }
         } else {
-            match self.writer.claim(now, space::class(&command), bytes)? {
+            match self.writer.claim_beside(now, space::class(&command), bytes)? {
                 Room::Yes => {
                     match self.writer.run(now, &command) {
                         Ok(Reply::Task(view)) if view.state == TaskState::Running && !self.is_stopping() => {
@@ -178,7 +189,8 @@ impl Shard {
                     let Command::StartTask(task) = command else { unreachable!("it was built above") };
                     return Ok(Some(Request::RunTask(task, promise)));
                 }
-                Room::Full => Error::StorageFull { retry_after: SPACE_RETRY_AFTER },
+                Room::Slow => Error::SLOW,
+                Room::Full => Error::FULL,
             }
         };
         drop(promise.send(Err(refusal)));

@@ -367,7 +367,7 @@ impl Shard {
         let mut command = Command::SaveFigures { after: None };
         // They are for people; while storage is short it is needed for jobs.
         while !self.writer.log.is_short_of_space()
-            && self.writer.claim(now, Class::Settle, space::bound(&self.writer.state, &command))? == Room::Yes
+            && self.writer.claim_beside(now, Class::Settle, space::bound(&self.writer.state, &command))? == Room::Yes
         {
             match self.writer.run(now, &command) {
                 Ok(Reply::FiguresSaved { next: Some(after) }) => command = Command::SaveFigures { after: Some(after) },

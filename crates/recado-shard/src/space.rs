@@ -11,8 +11,8 @@ use recado_log::Class;
 
 /// What any single event may take, without its strings, lists and bytes.
 pub(crate) const EVENT_BYTES_MAX: usize = 512;
-/// A settle while storage is short, in bytes; as much is kept free for each job in flight.
-pub(crate) const SETTLE_BYTES_MAX: u64 = 8 * 1024;
+/// The end of a delivery or guard while storage is short, in bytes; as much is kept free for each that is open.
+const SETTLE_BYTES_MAX: u64 = 8 * 1024;
 /// Text of an error or reason while storage is short, in bytes.
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Result or progress while storage is short, in bytes: the rest of a settle is its events.
@@ -116,6 +116,17 @@ fn receive_bytes(receive: &Receive) -> usize {
     RECEIVE_EXTRA_BYTES + created + receive.max.saturating_mul(RECEIVED_BYTES_MAX + text_bytes(&receive.worker))
 }
 
+/// Bytes kept for so many deliveries and guards to end.
+pub(crate) fn to_end(open: u64) -> u64 {
+    open.saturating_mul(SETTLE_BYTES_MAX)
+}
+
+/// Jobs that may be handed out so that each, and all that is open already, can still end in `room`.
+pub(crate) fn hand_out(room: u64, open: u64) -> usize {
+    let free = room.saturating_sub(to_end(open)).saturating_sub(RECEIVE_EXTRA_BYTES as u64);
+    usize::try_from(free / (SETTLE_BYTES_MAX + 2 * RECEIVED_BYTES_MAX as u64)).unwrap_or(usize::MAX)
+}
+
 /// Jobs that one receive may hand out so that it fits in a batch of `bytes`.
 pub(crate) fn receives_in(bytes: usize) -> usize {
     (bytes.saturating_sub(RECEIVE_EXTRA_BYTES) / (2 * RECEIVED_BYTES_MAX)).max(1)
@@ -130,6 +141,18 @@ pub(crate) fn settle_bytes(settle: &Settle) -> usize {
         Outcome::Extend { progress, .. } => progress.as_ref().map_or(0, Vec::len),
     };
     own + 2 * EVENT_BYTES_MAX
+}
+
+/// It ends a delivery within what is kept for that.
+pub(crate) fn is_reserved_for(settle: &Settle) -> bool {
+    !matches!(settle.outcome, Outcome::Extend { .. }) && settle_bytes(settle) as u64 <= SETTLE_BYTES_MAX
+}
+
+/// It ends a guard; while storage is short [`check_short`] keeps it within its reserve.
+pub(crate) fn is_reserved_for_guard(command: &Command) -> bool {
+    let Command::GuardUse(GuardUse { action, .. }) = command else { return false };
+    let bytes = result_of(action).map_or(0, Vec::len) + 2 * EVENT_BYTES_MAX;
+    !matches!(action, GuardAction::Extend { .. }) && bytes as u64 <= SETTLE_BYTES_MAX
 }
 
 fn start_task_bytes(task: &recado_core::NewTask) -> usize {

@@ -130,7 +130,7 @@ impl Shard {
     fn step_task(&mut self, now: Now, command: &Command) -> Result<bool, recado_log::Error> {
         // Steps are chosen so that any batch holds them: see `mergeable`.
         let bytes = space::bound(&self.writer.state, command);
-        if self.writer.claim(now, space::class(command), bytes)? != Room::Yes {
+        if self.writer.claim_beside(now, space::class(command), bytes)? != Room::Yes {
             return Ok(false);
         }
         if let Err(rejection) = self.writer.run(now, command) {

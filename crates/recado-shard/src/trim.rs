@@ -191,9 +191,9 @@ impl Shard {
             self.trimmer.not_before = now.elapsed + UNREADABLE_PAUSE;
             return Ok(false);
         }
-        match self.writer.claim(now, Class::Copy, bytes)? {
+        match self.writer.claim_beside(now, Class::Copy, bytes)? {
             Room::Yes => {}
-            Room::Later | Room::Full => {
+            Room::Later | Room::Slow | Room::Full => {
                 if let Command::Copy(plans) = command {
                     self.trimmer.fetched = Some(plans);
                 }

@@ -16,15 +16,18 @@ use crate::clock::{Entropy, Now, stepped_back};
 use crate::error::Error;
 use crate::parked::{Outgoing, Parked};
 use crate::shared::Shared;
-use crate::space::{OWN_BYTES_MAX, SETTLE_BYTES_MAX};
+use crate::space::{self, OWN_BYTES_MAX};
 use crate::status::CommitTimes;
 
 /// A batch of this size is submitted although more requests wait, in bytes.
 const BATCH_BYTES_TARGET: usize = 256 * 1024;
 /// Kept free in each batch for what stands before its events.
 const BATCH_HEAD_BYTES: usize = 64;
-/// Space that is not there for so long, on a disk that is not full, will not come: refuse.
+/// Space that is not there for so long, on a disk that is not full, is not waited for any more.
 const STARVED_MAX: Duration = Duration::from_secs(1);
+
+/// Of a unit of the log, what is kept for operators beside what is kept for open ends.
+const OPERATORS_SHARE: u64 = 8;
 
 /// Whether there is room for what a command may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(crate) enum Room {
     Yes,
     /// The log is behind: keep the request and try again.
     Later,
+    /// The log has been behind for too long: refuse.
+    Slow,
     /// Storage is short: refuse.
     Full,
 }
@@ -48,6 +53,7 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) limits: Limits,
     pub(crate) commit_times: CommitTimes,
+    unit_bytes: u64,
     /// Bytes handed to the log since it was opened.
     pub(crate) appended_bytes: u64,
     entropy: Box<dyn Entropy>,
@@ -73,7 +79,7 @@ impl Writer {
         entropy: Box<dyn Entropy>,
         newest: u64,
     ) -> Self {
-        let limits = log.limits();
+        let (limits, unit_bytes) = (log.limits(), log.usage().unit_bytes);
         let draft = Draft::new(log.next().0);
         Self {
             log,
@@ -81,6 +87,7 @@ impl Writer {
             presence: Presence::default(),
             shared,
             limits,
+            unit_bytes,
             commit_times: CommitTimes::default(),
             appended_bytes: 0,
             entropy,
@@ -121,19 +128,38 @@ impl Writer {
 
     /// Makes sure that `bytes` fit in the batch and in the log.
     pub(crate) fn claim(&mut self, now: Now, class: Class, bytes: usize) -> Result<Room, recado_log::Error> {
+        self.claim_keeping(now, class, bytes, 0)
+    }
+
+    /// As [`Writer::claim`], with `kept` left behind it.
+    fn claim_keeping(&mut self, now: Now, class: Class, bytes: usize, kept: u64) -> Result<Room, recado_log::Error> {
         assert!(bytes <= self.command_bytes_max(), "too large a command is refused before");
         if self.draft.len_bytes() + bytes > self.command_bytes_max() && !self.submit(now)? {
             return Ok(Room::Later);
         }
-        if self.spare(class) >= bytes as u64 {
+        if self.spare(class) >= (bytes as u64).saturating_add(kept) {
             self.starved_since = None;
             self.claimed = bytes;
             return Ok(Room::Yes);
         }
         // A log that is only slow to prepare its next part is waited for, but not for ever.
         let since = *self.starved_since.get_or_insert(now.elapsed);
-        let hopeless = self.log.is_short_of_space() || now.elapsed.saturating_sub(since) > STARVED_MAX;
-        Ok(if hopeless { Room::Full } else { Room::Later })
+        Ok(if self.log.is_short_of_space() {
+            Room::Full
+        } else if now.elapsed.saturating_sub(since) > STARVED_MAX {
+            Room::Slow
+        } else {
+            Room::Later
+        })
+    }
+
+    /// As [`Writer::claim`], for what is not an end: ends must find room whatever this takes.
+    pub(crate) fn claim_beside(&mut self, now: Now, class: Class, bytes: usize) -> Result<Room, recado_log::Error> {
+        let kept = match class {
+            Class::Produce => 0, // the log sees to it
+            Class::Settle | Class::Copy => space::to_end(self.open_ends()),
+        };
+        self.claim_keeping(now, class, bytes, kept)
     }
 
     /// The next claim waits for space, not for the log's window.
@@ -141,14 +167,19 @@ impl Writer {
         self.starved_since.is_some()
     }
 
+    /// Deliveries and guards whose end must find room.
+    fn open_ends(&self) -> u64 {
+        self.state.in_flight() + self.state.open_guards()
+    }
+
+    /// Why there is no room for what must leave room for all open ends.
+    pub(crate) fn refusal(&self) -> Error {
+        if self.log.is_short_of_space() { Error::FULL } else { Error::SLOW }
+    }
+
     /// Jobs that may be handed out so that each can still be settled, and each guard that is begun completed.
     pub(crate) fn may_hand_out(&self) -> usize {
-        if !self.log.is_short_of_space() {
-            return usize::MAX;
-        }
-        let settles = self.spare(Class::Settle) / SETTLE_BYTES_MAX;
-        let reserved = self.state.in_flight() + self.state.open_guards();
-        usize::try_from(settles.saturating_sub(reserved)).unwrap_or(usize::MAX)
+        space::hand_out(self.spare(Class::Settle), self.open_ends())
     }
 
     pub(crate) fn run(&mut self, now: Now, command: &Command) -> Result<Reply, Rejection> {
@@ -160,11 +191,18 @@ impl Writer {
         let moment = Moment { at: now.wall, entropy: self.entropy.next() };
         let before = self.draft.len_bytes();
         let reply = recado_core::run(&mut self.state, moment, command, &mut self.draft);
+        self.reserve();
         let bytes = self.draft.len_bytes();
         // Only a full disk would show it otherwise: there the log refuses what was already decided.
         debug_assert!(bytes - before <= mem::take(&mut self.claimed), "{} bytes: {command:?}", bytes - before);
         assert!(bytes <= self.command_bytes_max(), "a batch of {bytes} bytes outgrew its bound by {command:?}");
         reply
+    }
+
+    /// Keeps room for all open ends from producers, and some for operators.
+    fn reserve(&mut self) {
+        let operators = self.unit_bytes / OPERATORS_SHARE;
+        self.log.reserve(space::to_end(self.open_ends()) + operators);
     }
 
     pub(crate) fn answer(&self, now: Now, query: &Query) -> Result<Answer, Rejection> {

@@ -128,7 +128,7 @@ async fn produce(handle: Handle, until: Instant) -> Result<u64> {
         match handle.call(enqueue(jobs)).await {
             Ok(_) => jobs += BATCH,
             // The disk cannot prepare segments as fast as they are filled.
-            Err(Error::StorageFull { .. }) => tokio::time::sleep(PAUSE).await,
+            Err(Error::StorageFull { .. } | Error::StorageSlow { .. }) => tokio::time::sleep(PAUSE).await,
             Err(error) => return Err(error.into()),
         }
     }

@@ -23,6 +23,8 @@ impl State {
             self.check_lanes(queue);
             self.check_dead(queue);
         }
+        let in_flight: u64 = self.queues.values().map(|queue| queue.count(JobState::InFlight)).sum();
+        assert_eq!(self.in_flight, in_flight, "jobs in flight over all queues");
         for (slot, job) in self.jobs.iter() {
             self.check_job(slot, job);
         }

@@ -24,7 +24,6 @@ use alloc::vec::Vec;
 use crate::id::{Hash, JobId, Secret};
 use crate::items::{Link, Order};
 use crate::options::QueueOptions;
-use crate::reply::State as JobState;
 
 pub(crate) use guard::Guard;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
@@ -114,6 +113,8 @@ pub struct State {
     moves: u64,
     /// What all items cost, in the log and in memory.
     pub(crate) weight: Weight,
+    /// Jobs in flight, over all queues.
+    in_flight: u64,
     pub(crate) memory_limit_bytes: u64,
 }
 
@@ -163,6 +164,7 @@ impl State {
             cancel_news: Vec::new(),
             moves: 0,
             weight: Weight::default(),
+            in_flight: 0,
             memory_limit_bytes: u64::MAX,
         }
     }
@@ -188,7 +190,7 @@ impl State {
     /// Jobs in flight, over all queues.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.queues.values().map(|queue| queue.count(JobState::InFlight)).sum()
+        self.in_flight
     }
 
     /// Above so many bytes producers are refused.

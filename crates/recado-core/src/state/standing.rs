@@ -120,6 +120,7 @@ impl State {
         let mark = job.cancel_requested().then(|| lease.worker.as_deref().map(|worker| self.worker_hash(worker)));
         let worker = lease.worker.clone().unwrap_or_default();
         self.timers.set(true, ends_elapsed_at, Timer::Lease(slot));
+        self.in_flight += 1;
         if let Some(Some(worker)) = mark {
             self.cancel_marks.insert((worker, id));
         }
@@ -153,6 +154,7 @@ impl State {
         }
         let worker = lease.worker.clone().unwrap_or_default();
         self.timers.clear(true, ends_elapsed_at, Timer::Lease(slot));
+        self.in_flight -= 1;
         let queue = self.queue_mut(number);
         queue.in_flight.remove(&Spot::new(0, received_at, seq));
         if let Some(jobs) = queue.workers.get_mut(&*worker) {

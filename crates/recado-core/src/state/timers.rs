@@ -3,8 +3,9 @@
 
 use alloc::collections::BTreeSet;
 
+use crate::reply::State as JobState;
+use crate::state::State;
 use crate::state::slab::Slot;
-use crate::state::{JobState, State};
 
 /// Something that becomes due. Jobs are named by slot: a timer is removed with what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -150,3 +150,24 @@ fn the_log_stays_bounded_while_it_is_trimmed() {
     }
     assert!(world.log.committed().unwrap() > Position(30 * SEGMENT));
 }
+
+#[test]
+fn what_is_reserved_is_prepared_ahead_and_not_for_producers() {
+    let mut world = World::new();
+    let [produce, settle, copy] = world.room();
+    world.log.reserve(7 * SEGMENT / 2);
+    let [less, ..] = world.room();
+    assert_eq!(less, 0, "more is reserved than there is");
+    world.settle();
+    let after = world.room();
+    assert!(after[0] >= produce && after[1] >= settle + 3 * SEGMENT - 4_000, "{after:?}");
+    assert!(after[1] - after[0] > 7 * SEGMENT / 2 - 4_000, "{after:?}");
+    assert!(after[2] - after[1] == copy - settle, "{after:?}");
+
+    world.sim.set_capacity(Some(world.sim.used_bytes()));
+    fill(&mut world, Class::Produce);
+    assert!(world.room()[1] >= 7 * SEGMENT / 2 - 4_000, "{:?}", world.room());
+    world.log.reserve(0);
+    assert!(world.room()[0] > SEGMENT, "what is not needed any more is for producers");
+    assert!(world.room()[1] - world.room()[0] > SEGMENT - 4_000, "but one segment never");
+}

@@ -8,7 +8,7 @@ use recado_core::{
 };
 use recado_shard::Error;
 
-use crate::world::{Call, World, ack, enqueue, fail, job, receive};
+use crate::world::{Call, Taken, World, ack, enqueue, fail, job, receive};
 
 /// A world whose disk is full, with jobs waiting.
 fn full() -> World {
@@ -22,6 +22,11 @@ pub(crate) fn fill(world: &mut World) {
     for number in 0..64 {
         world.enqueue("mail", &[&number.to_string()]);
     }
+    run_full(world);
+}
+
+/// Lets the disk run full, as producers see it.
+fn run_full(world: &mut World) {
     world.disk.set_capacity(Some(world.disk.used_bytes()));
     let big = "x".repeat(8_000);
     for _ in 0..1_000 {
@@ -68,21 +73,87 @@ fn long_errors_are_cut_and_long_results_refused_with_the_receipt_kept() {
 #[test]
 fn whatever_was_handed_out_can_be_settled() {
     let mut world = full();
-    let mut held = Vec::new();
-    loop {
-        let call = world.receive(receive("mail", 100), Duration::ZERO);
-        match world.run(call) {
-            Ok(received) if received.jobs.is_empty() => break,
-            Ok(received) => held.extend(crate::world::taken(received, world.handle.secret())),
-            Err(Error::StorageFull { .. }) => break,
-            Err(other) => panic!("{other}"),
-        }
-    }
+    let held = take_all(&mut world, "mail");
     assert!(!held.is_empty());
     // Each takes all the space that it may.
     for job in &held {
         world.settle_one(job, fail(&"x".repeat(8_000), false)).unwrap();
     }
+}
+
+/// Takes what there is, as long as there is any.
+fn take_all(world: &mut World, queue: &str) -> Vec<Taken> {
+    let mut held = Vec::new();
+    loop {
+        let call = world.receive(receive(queue, 100), Duration::ZERO);
+        match world.run(call) {
+            Ok(received) if received.jobs.is_empty() => return held,
+            Ok(received) => held.extend(crate::world::taken(received, world.handle.secret())),
+            Err(Error::StorageFull { .. }) => return held,
+            Err(Error::StorageSlow { .. }) => world.pass(Duration::from_millis(10)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn however_many_are_in_flight_when_the_disk_runs_full_all_can_be_settled() {
+    const JOBS: usize = 1_000;
+    let mut world = World::new();
+    for _ in 0..JOBS / 100 {
+        world.enqueue("mail", &["1"; 100]);
+    }
+    let held = take_all(&mut world, "mail");
+    assert_eq!(held.len(), JOBS, "while there is space all are handed out");
+    run_full(&mut world);
+    // What else goes on takes nothing of what is kept for them, whether it is refused or not.
+    for job in held.iter().cycle().take(5 * JOBS) {
+        let progress = Some(vec![b'1'; 6_000]);
+        let extend = Outcome::Extend { visibility_ms: None, progress };
+        let call = world.settle(vec![job.settle(extend)]);
+        assert!(matches!(world.run(call), Ok(_) | Err(Error::StorageFull { .. })));
+    }
+    for job in &held {
+        world.settle_one(job, fail(&"x".repeat(8_000), false)).unwrap();
+    }
+}
+
+#[test]
+fn what_is_in_flight_keeps_its_room_across_a_restart() {
+    let mut world = World::new();
+    for _ in 0..5 {
+        world.enqueue("mail", &["1"; 100]);
+    }
+    let held = take_all(&mut world, "mail");
+    assert_eq!(held.len(), 500);
+    let mut world = world.kill(Duration::ZERO);
+    run_full(&mut world);
+    for job in &held {
+        world.settle_one(job, fail(&"x".repeat(8_000), false)).unwrap();
+    }
+}
+
+#[test]
+fn a_slow_disk_is_not_taken_for_a_full_one() {
+    let mut world = World::new();
+    let big = "x".repeat(8_000);
+    // The preparer gets no turn.
+    let refused = (0..1_000).find_map(|_| {
+        let mut call = world.call(enqueue("mail", vec![job(&big)]));
+        for _ in 0..400 {
+            if let Some(answer) = call.poll() {
+                return answer.err();
+            }
+            world.step();
+            while world.engine.commit(recado_shard::Clock::elapsed(&*world.clock)) == recado_log::Step::Worked {}
+            world.clock.pass(Duration::from_millis(5));
+        }
+        panic!("no answer");
+    });
+    let Some(Error::StorageSlow { retry_after }) = refused else { panic!("{refused:?}") };
+    assert!(!retry_after.is_zero() && !world.handle.status().storage_full);
+    world.quiesce();
+    world.enqueue("mail", &["1"]);
 }
 
 #[test]
