@@ -30,7 +30,7 @@ pub enum Command {
         /// New reading minus expected reading, in milliseconds.
         delta_ms: i64,
     },
-    /// All due timers, at most [`crate::TICK_STEPS_MAX`] a call; answers [`crate::Reply::Ticked`].
+    /// All due timers, at most [`crate::TICK_STEPS_MAX`] a call and as many as fit in the draft; answers [`crate::Reply::Ticked`].
     Tick,
     /// A batch of jobs for one queue, all or nothing.
     Enqueue(Enqueue),

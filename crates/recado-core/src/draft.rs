@@ -9,6 +9,8 @@ use crate::event::{Event, Span};
 pub struct Draft {
     /// Position the batch will have.
     pub position: u64,
+    /// A tick ends before it would make the batch longer than this, in bytes.
+    pub bytes_max: usize,
     /// Facts of the command at hand, not applied yet.
     pub(crate) events: Vec<Event>,
     /// Applied facts, encoded.
@@ -23,7 +25,7 @@ impl Draft {
     /// An empty batch at `position`.
     #[must_use]
     pub fn new(position: u64) -> Self {
-        Self { position, only_receives: true, ..Self::default() }
+        Self { position, bytes_max: usize::MAX, only_receives: true, ..Self::default() }
     }
 
     /// Nothing was decided.

@@ -16,6 +16,8 @@ use crate::state::{Slot, State};
 
 /// Things that one [`Command::Tick`] does at most.
 pub const TICK_STEPS_MAX: usize = 1_000;
+/// What one of them takes at most, in bytes: a list of 100 forgotten jobs, or an error with a long worker's name.
+pub const TICK_STEP_BYTES_MAX: usize = 1_024;
 
 /// Jobs that one call makes ready at most.
 const ADVANCE_MAX: usize = 1_000;
@@ -103,7 +105,7 @@ fn run_tick(state: &mut State, moment: Moment, draft: &mut Draft) -> Result<Repl
     let mut left = ADVANCE_MAX;
     for _ in 0..TICK_STEPS_MAX {
         left -= state.advance(moment.at, left);
-        if left == 0 {
+        if left == 0 || draft.len_bytes().saturating_add(TICK_STEP_BYTES_MAX) > draft.bytes_max {
             break;
         }
         if step(state, moment, &Command::Tick, draft)? == (Reply::Ticked { more: false }) {

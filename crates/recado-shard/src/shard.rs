@@ -339,6 +339,7 @@ impl Shard {
         if self.writer.state.next_due(now.wall).is_none_or(|due| due > now.wall) {
             return Ok((false, false));
         }
+        // What does not fit in a batch is left to the next tick.
         let bytes = space::bound(&self.writer.state, &Command::Tick).min(self.writer.command_bytes_max());
         if self.writer.claim(now, Class::Settle, bytes)? != Room::Yes {
             return Ok((false, true));

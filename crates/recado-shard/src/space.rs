@@ -36,9 +36,6 @@ pub(crate) fn class(command: &Command) -> Class {
     }
 }
 
-/// One thing that is due: at most a list of 100 forgotten jobs.
-const TICK_STEP_BYTES_MAX: usize = 1_024;
-
 /// Upper bound of a step of a bulk action with so many jobs, without their payloads.
 pub(crate) fn step_bytes(state: &State, task: u64, jobs: usize) -> usize {
     (jobs + 2) * EVENT_BYTES_MAX + state.task_end_bytes_max(task)
@@ -72,7 +69,7 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
             jobs * EVENT_BYTES_MAX + text_bytes(&cancel.reason) + actor_bytes(&cancel.actor)
         }
         Command::Copy(plans) => plans.iter().map(|plan| state.copy_bytes(plan)).sum(),
-        Command::Tick => recado_core::TICK_STEPS_MAX * TICK_STEP_BYTES_MAX,
+        Command::Tick => recado_core::TICK_STEPS_MAX * recado_core::TICK_STEP_BYTES_MAX,
         // The note and the reason stand in a record and again in the audit trail.
         Command::Acknowledge { queue, note, actor, .. } => 2 * note.len() + queue.len() + actor_bytes(actor),
         Command::SetPaused { queue, reason, actor, .. } => {

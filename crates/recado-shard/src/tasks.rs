@@ -252,8 +252,13 @@ impl Merge {
     }
 
     fn read(&self, place: Place) -> Result<Bytes, Unmerged> {
-        self.shared.read(place).map_err(|unread| {
-            if unread.is_trimmed() { Unmerged::Moved } else { Unmerged::Unpatchable(unread.to_string()) }
-        })
+        // As for a merge that panics.
+        let read = catch_unwind(AssertUnwindSafe(|| self.shared.read(place)));
+        let read = read.map_err(|_| Unmerged::Unpatchable("the read broke off".into()))?;
+        read.map_err(
+            |unread| {
+                if unread.is_trimmed() { Unmerged::Moved } else { Unmerged::Unpatchable(unread.to_string()) }
+            },
+        )
     }
 }

@@ -189,12 +189,13 @@ impl Writer {
         }
         self.decided_at = now.wall;
         let moment = Moment { at: now.wall, entropy: self.entropy.next() };
-        let before = self.draft.len_bytes();
+        let (before, claimed) = (self.draft.len_bytes(), mem::take(&mut self.claimed));
+        self.draft.bytes_max = before + claimed;
         let reply = recado_core::run(&mut self.state, moment, command, &mut self.draft);
         self.reserve();
         let bytes = self.draft.len_bytes();
         // Only a full disk would show it otherwise: there the log refuses what was already decided.
-        debug_assert!(bytes - before <= mem::take(&mut self.claimed), "{} bytes: {command:?}", bytes - before);
+        debug_assert!(bytes - before <= claimed, "{} bytes: {command:?}", bytes - before);
         assert!(bytes <= self.command_bytes_max(), "a batch of {bytes} bytes outgrew its bound by {command:?}");
         reply
     }

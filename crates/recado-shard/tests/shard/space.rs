@@ -8,7 +8,7 @@ use recado_core::{
 };
 use recado_shard::Error;
 
-use crate::world::{Call, Taken, World, ack, enqueue, fail, job, receive};
+use crate::world::{Call, Set, Taken, World, ack, enqueue, fail, job, receive};
 
 /// A world whose disk is full, with jobs waiting.
 fn full() -> World {
@@ -131,6 +131,25 @@ fn what_is_in_flight_keeps_its_room_across_a_restart() {
     for job in &held {
         world.settle_one(job, fail(&"x".repeat(8_000), false)).unwrap();
     }
+}
+
+#[test]
+fn more_that_is_due_than_one_batch_holds_is_done_in_several() {
+    let log = recado_log::Options { batch_bytes_max: 128 << 10, ..Set::default().log };
+    let mut world = World::with(Set { log, ..Set::default() });
+    for _ in 0..9 {
+        world.enqueue("mail", &["1"; 100]);
+    }
+    let mut held = 0;
+    while held < 900 {
+        let worker = Some("w".repeat(120).into());
+        let call = world.receive(recado_core::Receive { worker, ..receive("mail", 50) }, Duration::ZERO);
+        held += crate::world::taken(world.run(call).unwrap(), world.handle.secret()).len();
+    }
+    world.pass(Duration::from_secs(3_600));
+    let again = world.take("mail", 10);
+    assert!(again.len() == 10 && again.iter().all(|job| job.deliveries == 2), "{again:?}");
+    assert_eq!(world.handle.status().failed, None);
 }
 
 #[test]
