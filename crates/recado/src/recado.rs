@@ -19,7 +19,8 @@ use crate::enqueue::{Enqueue, EnqueueAll, Enqueued};
 use crate::error::Error;
 use crate::job::Job;
 
-/// A queue, in this process or on a server. Cheap to clone.
+/// A queue, in this process or on a server. Cheap to clone. Connections to a server live on the Tokio runtime that
+/// made them: a program with several runtimes connects once in each.
 #[derive(Clone)]
 pub struct Recado {
     backend: Arc<Backend>,

@@ -78,7 +78,7 @@ struct Frozen {
 
 impl Frozen {
     /// After it thawed its handler waits to be told, if `waits`, and then succeeds. Then the worker stops.
-    fn start(recado: &Recado, waits: bool) -> Self {
+    fn start(recado: Recado, waits: bool) -> Self {
         let (thaw, thawed) = std::sync::mpsc::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -94,7 +94,7 @@ impl Frozen {
                 Ok::<_, BoxError>("late".to_owned())
             }
         };
-        let worker = Worker::builder(recado).visibility(SHORT).handle(run).build().unwrap();
+        let worker = Worker::builder(&recado).visibility(SHORT).handle(run).build().unwrap();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(worker.run_until(async move { drop(stopped.await) })).unwrap()
@@ -103,14 +103,14 @@ impl Frozen {
     }
 }
 
-async fn frozen(recado: &Recado, waits: bool) -> (Frozen, JobId) {
-    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
-    (Frozen::start(recado, waits), id)
+async fn frozen(world: &World, waits: bool) -> (Frozen, JobId) {
+    let id = world.recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    (Frozen::start(world.another().await, waits), id)
 }
 
 async fn an_overtaken_run_is_told_and_changes_nothing(world: World) {
     let recado = &world.recado;
-    let (frozen, id) = frozen(recado, true).await;
+    let (frozen, id) = frozen(&world, true).await;
     until("it lapsed", async || recado.job(id).await.unwrap().errors().len() == 1).await;
     let run = |_, _: Mail| async { Ok::<_, BoxError>("in time".to_owned()) };
     let other = AtWork::start(Worker::builder(recado).handle(run));
@@ -128,7 +128,7 @@ async fn an_overtaken_run_is_told_and_changes_nothing(world: World) {
 
 async fn a_late_ack_that_nobody_overtook_counts(world: World) {
     let recado = &world.recado;
-    let (frozen, id) = frozen(recado, false).await;
+    let (frozen, id) = frozen(&world, false).await;
     until("it lapsed", async || recado.job(id).await.unwrap().errors().len() == 1).await;
     assert_eq!(recado.job(id).await.unwrap().state(), "ready");
     frozen.thaw.send(()).unwrap();

@@ -104,6 +104,14 @@ impl World {
         self.server.as_ref().map(Running::local_addr)
     }
 
+    /// The same queue over connections of its own: they stand still with the runtime that they live on.
+    pub(crate) async fn another(&self) -> Recado {
+        match self.address() {
+            Some(address) => Recado::connect(&format!("http://{address}")).await.unwrap(),
+            None => self.recado.clone(),
+        }
+    }
+
     /// Where another process finds the queue; it must not be open in this one.
     pub(crate) async fn place(&self) -> Place {
         match self.address() {
