@@ -113,15 +113,19 @@ impl FileReader {
 
     /// The header of the record at `at`, which is below `limit`.
     fn header(&self, at: u64, limit: u64, ahead: bool) -> Result<Header, Error> {
+        self.look(at, limit, ahead)?.map_err(|fault| self.damaged(at, fault))
+    }
+
+    /// The header at `at`, or what is there instead.
+    fn look(&self, at: u64, limit: u64, ahead: bool) -> Result<Result<Header, &'static str>, Error> {
         let count = RECORD_HEADER_BYTES as u64;
         let bytes = if ahead { self.fetch_ahead(at, count, limit) } else { self.fetch(at, count) }?;
-        let fault = match Header::decode(&bytes, at) {
-            Ok(header) if header.end() <= limit => return Ok(header),
-            Ok(_) | Err(Fault::Torn) => "record header is damaged",
-            Err(Fault::Blank) => "record is missing (zeros)",
-            Err(Fault::Foreign) => "record is unreadable",
-        };
-        Err(self.damaged(at, fault))
+        Ok(match Header::decode(&bytes, at) {
+            Ok(header) if header.end() <= limit => Ok(header),
+            Ok(_) | Err(Fault::Torn) => Err("record header is damaged"),
+            Err(Fault::Blank) => Err("record is missing (zeros)"),
+            Err(Fault::Foreign) => Err("record is unreadable"),
+        })
     }
 
     fn proven(&self, header: &Header, bytes: &[u8], crc: u32, what: &'static str) -> Result<(), Error> {
@@ -151,7 +155,7 @@ impl FileReader {
     fn locate(&self, from: u64, limit: u64) -> Result<u64, Error> {
         let geometry = self.shared.geometry;
         let seat = geometry.seat(from);
-        if seat >= limit || self.header(seat, limit, true).is_ok() {
+        if seat >= limit || self.look(seat, limit, true)?.is_ok() {
             return Ok(seat);
         }
         let mut at = geometry.start(geometry.segment(seat));

@@ -251,11 +251,10 @@ impl Shared {
     /// Where a batch of `class` has to end.
     pub(crate) fn limit(&self, class: Class) -> u64 {
         let prepared = self.prepared_end.load(Ordering::Acquire);
+        let settle = prepared.saturating_sub(self.geometry.segment_bytes);
         match class {
-            Class::Produce => prepared
-                .saturating_sub(self.geometry.segment_bytes)
-                .saturating_sub(self.reserved.load(Ordering::Acquire)),
-            Class::Settle => prepared.saturating_sub(self.geometry.segment_bytes),
+            Class::Produce => settle.saturating_sub(self.reserved.load(Ordering::Acquire)),
+            Class::Settle => settle,
             Class::Copy => prepared.saturating_sub(FENCE_ROOM_BYTES),
         }
     }
@@ -301,9 +300,7 @@ impl Shared {
     pub(crate) fn note_damage(&self, number: u64) -> bool {
         let mut table = lock(&self.table);
         let is_there = table.segments.contains_key(&number);
-        if is_there {
-            table.damaged.insert(number);
-        }
+        table.damaged.extend(is_there.then_some(number));
         is_there
     }
 

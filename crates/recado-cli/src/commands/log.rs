@@ -146,14 +146,14 @@ fn repair_json(repair: &Repair) -> Value {
 }
 
 /// What stands below damaged payloads after a repair.
-const NO_REPAIR: &str = "no repair brings these bytes back, and the log opens with them: start the server, where jobs that need \
-    them say `unreadable` and can be cancelled, purged or discarded, or restore a backup";
+const NO_REPAIR: &str = "no repair brings these bytes back, and the log opens with them: start the server, where \
+    jobs that need them say `unreadable` and can be cancelled, purged or discarded, or restore a backup";
 
-pub(super) fn damaged_text(damaged: &[Damage]) -> impl Iterator<Item = String> {
+fn damaged_text(damaged: &[Damage]) -> impl Iterator<Item = String> {
     damaged.iter().map(|bad| format!("payload damaged: {}", place(bad)))
 }
 
-pub(super) fn damaged_json(damaged: &[Damage]) -> Vec<Value> {
+fn damaged_json(damaged: &[Damage]) -> Vec<Value> {
     damaged.iter().map(damage_json).collect()
 }
 
