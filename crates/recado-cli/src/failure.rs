@@ -73,6 +73,7 @@ impl From<recado_log::Error> for Failure {
         let exit = match &error {
             Error::InUse { .. } | Error::Full { .. } => Exit::TryAgain,
             Error::ReadOnly { .. } => Exit::NotAllowed,
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Exit::NotAllowed,
             Error::Corrupt { .. } | Error::NewerFormat { .. } | Error::NotEmpty { .. } => Exit::BadData,
             _ => Exit::Io,
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
-use crate::ui::{list, plain, printable};
+use crate::ui::{cell, list, plain, printable};
 
 /// A refusal by the server.
 #[derive(Clone, Debug)]
@@ -60,8 +60,13 @@ pub(crate) fn describe(problem: &Value) -> String {
     let text = |member: &str| problem.get(member).filter(|value| !value.is_null()).map(plain);
     let code = text("code").unwrap_or_else(|| "internal".to_owned());
     let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+    let errors = list(problem, "errors");
+    // The detail of a 400 is its first error, which is told once: here if it is alone, unless its line is known.
+    let says_first = errors.first().is_some_and(|error| detail.contains(&cell(error, "message")));
+    let is_listed = !says_first || errors.len() > 1 || errors[0].get("line").is_some();
+    let detail = if says_first && is_listed { text("title").unwrap_or(detail) } else { detail };
     let mut lines = vec![format!("{code}: {detail}")];
-    for error in list(problem, "errors") {
+    for error in errors.iter().filter(|_| is_listed) {
         let line = error.get("line").map(|line| format!("line {line} "));
         let index = error.get("index").map(|index| format!("job {index} "));
         let index = line.or(index).unwrap_or_default();
@@ -77,14 +82,22 @@ pub(crate) fn describe(problem: &Value) -> String {
         ("actual", "actual"),
         ("retryAfter", "retry after"),
     ] {
-        if let Some(value) = text(member) {
+        if let Some(value) = text(member).filter(|value| !says(&lines, value)) {
             lines.push(format!("  {words}: {value}"));
         }
     }
-    if let (Some(line), Some(column)) = (text("line"), text("column")) {
+    if let (Some(line), Some(column)) = (text("line"), text("column"))
+        && !detail.starts_with("line ")
+    {
         lines.push(format!("  at line {line}, column {column}"));
     }
     lines.join("\n")
+}
+
+/// The word stands in what is printed already.
+fn says(lines: &[String], word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "_.:-".contains(c);
+    lines.iter().flat_map(|line| line.split(|c| !is_part(c))).any(|said| said == word)
 }
 
 impl From<Problem> for Failure {
@@ -126,6 +139,27 @@ mod tests {
             Problem::read(400, body).to_string(),
             "invalid-request: two jobs are wrong\n  job 3 /dealy: unknown field\n  (whole): no type\n  \
              nearest: delay\n  retry after: 2s"
+        );
+    }
+
+    #[test]
+    fn nothing_is_printed_twice() {
+        let one = r#"{"code":"invalid-request","detail":"/dealy: unknown field `dealy`; did you mean `delay`?","nearest":"delay",
+            "errors":[{"pointer":"/dealy","message":"unknown field `dealy`; did you mean `delay`?"}]}"#;
+        assert_eq!(
+            Problem::read(400, one).to_string(),
+            "invalid-request: /dealy: unknown field `dealy`; did you mean `delay`?"
+        );
+        let two = r#"{"code":"invalid-request","title":"The request is not valid","detail":"[0]/a: bad (and 1 more in `errors`)",
+            "errors":[{"index":0,"pointer":"/a","message":"bad"},{"index":1,"pointer":"/b","message":"worse"}]}"#;
+        assert_eq!(
+            Problem::read(400, two).to_string(),
+            "invalid-request: The request is not valid\n  job 0 /a: bad\n  job 1 /b: worse"
+        );
+        let full = r#"{"code":"queue-full","detail":"queue `q` is full: max-depth 11 of 10","reason":"max-depth","limit":10,"actual":11,"retryAfter":"1s"}"#;
+        assert_eq!(
+            Problem::read(429, full).to_string(),
+            "queue-full: queue `q` is full: max-depth 11 of 10\n  retry after: 1s"
         );
     }
 

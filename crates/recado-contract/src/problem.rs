@@ -48,6 +48,8 @@ codes! {
         "Names of queues, types and workers have 1 to 120 characters out of letters, digits and _ . : - and do not begin with `recado.`.";
     MalformedJson 400 "malformed-json" "The body is not JSON"
         "`line` and `column` say where reading stopped. JSON is UTF-8, without comments or trailing commas.";
+    Unauthenticated 401 "unauthenticated" "A key is needed"
+        "Send Authorization: Bearer with a key of this server.";
     Forbidden 403 "forbidden" "This is not allowed from here"
         "Without keys, what writes files is allowed only to programs on the server's own machine, over loopback.";
     ForeignOrigin 403 "foreign-origin" "The request comes from another web page"
@@ -74,6 +76,10 @@ codes! {
         "Only an empty queue is deleted. Purge it, discard its dead jobs, or delete with ?force=true.";
     ManagedByFile 409 "managed-by-file" "The configuration file manages this queue"
         "Change its section in recado.toml and reload (SIGHUP).";
+    ContractIncomplete 409 "contract-incomplete" "The queue's contract is incomplete"
+        "In strict mode a queue needs a dead-letter owner, a reachable alert and a runbook. `errors` lists what is missing.";
+    SchemaInUse 409 "schema-in-use" "The schema is in use"
+        "Jobs of this type and version were checked by another schema. Put the new one under a new version.";
     PreconditionFailed 412 "precondition-failed" "The configuration has changed"
         "If-Match does not name the present ETag, or If-None-Match does. Read the queue again.";
     PayloadTooLarge 413 "payload-too-large" "A payload is too large"
@@ -84,6 +90,14 @@ codes! {
         "Send Content-Type: application/json (curl: --json), or application/x-ndjson for a stream of jobs.";
     IdempotencyKeyReused 422 "idempotency-key-reused" "The Idempotency-Key was used for another request"
         "The key came with another body within 10 minutes. Use a new key for a new request.";
+    SchemaViolation 422 "schema-violation" "A payload does not fit its schema"
+        "`errors` names each place and rule. Correct the payload, or enqueue it under the version it was made for.";
+    UnknownTypeVersion 422 "unknown-type-version" "The type has no such version"
+        "This queue takes only types with a schema. Put the schema first, or correct `type` and `schemaVersion`.";
+    SecretInPayload 422 "secret-in-payload" "There seems to be a secret in it"
+        "`errors` names the place. Send an id instead of the secret; a false positive goes into the queue's payload.allow.";
+    RateLimited 429 "rate-limited" "Too many requests"
+        "The limit of this key or address is spent. Come back after `retryAfter`.";
     QueueFull 429 "queue-full" "The queue is full"
         "A limit of the queue is reached; `reason` names it. Consumers go on. Come back after `retryAfter`.";
     HeadersTooLarge 431 "headers-too-large" "The request's head is too large"
@@ -96,6 +110,8 @@ codes! {
         "Nothing new is begun. If the request was under way its outcome is unknown; repeat it when the server is back.";
     LogFailed 503 "log-failed" "The log failed"
         "Writing to disk failed, and the server stops rather than lose data. The outcome of requests under way is unknown. Restart it when the disk is well.";
+    NotLeader 503 "not-leader" "Another node leads"
+        "This node cannot reach the one that leads the queue. Nothing was done; come back after `retryAfter`.";
     StorageFull 507 "storage-full" "The disk is full"
         "Producers are refused, consumers go on. Service returns by itself when there is space.";
 }

@@ -3,8 +3,11 @@
 //! Labels are queue names and closed lists of words, so a producer cannot grow them. Rows of one
 //! metric stand together, as the format wants.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
 use recado_core::{Answer, HistogramView, Page, Query, QueueEntry};
 use recado_shard::{COMMIT_BOUNDS_US, Status};
 
@@ -40,6 +43,41 @@ pub(crate) async fn text(app: &App) -> Result<String, Problem> {
         line(&mut text, format_args!("recado_consumers{{queue=\"{}\"}} {}", queue.name, queue.stats.consumers.len()));
     }
     Ok(text)
+}
+
+/// The asker likes OpenMetrics at least as much as the plain text.
+pub(crate) fn wants_open(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let accepted: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
+    let quality = |wanted: &str| {
+        let of = |item: &str| {
+            let mut parts = item.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(wanted));
+            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |text| text.parse().ok());
+            quality.filter(|_| is_it)
+        };
+        accepted.iter().filter_map(|item| of(item)).fold(0.0, f64::max)
+    };
+    let open = quality("application/openmetrics-text");
+    open > 0.0 && open >= quality("text/plain")
+}
+
+/// The same as OpenMetrics: a counter is named without `_total`, and the end is marked.
+pub(crate) fn open(text: &str) -> String {
+    let counters: HashSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut open = String::with_capacity(text.len() + 8);
+    for row in text.lines() {
+        let named = ["# HELP ", "# TYPE "].iter().find_map(|start| Some((*start, row.strip_prefix(start)?)));
+        match named.and_then(|(start, rest)| Some((start, rest.split_once(' ')?))) {
+            Some((start, (name, rest))) if counters.contains(name) => {
+                line(&mut open, format_args!("{start}{} {rest}", name.trim_end_matches("_total")));
+            }
+            _ => line(&mut open, format_args!("{row}")),
+        }
+    }
+    line(&mut open, format_args!("# EOF"));
+    open
 }
 
 async fn queues(app: &App) -> Result<Vec<QueueEntry>, Problem> {

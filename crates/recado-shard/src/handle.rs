@@ -228,11 +228,29 @@ impl Handle {
     /// # Errors
     /// As [`Handle::fetch`].
     pub async fn result_of(&self, job: JobId, place: Place) -> Result<Option<Bytes>, Error> {
+        self.place_of(job, place, |view| view.result).await
+    }
+
+    /// The last error of a job, which was at `place`; `None` when the job is gone by now.
+    ///
+    /// # Errors
+    /// As [`Handle::fetch`].
+    pub async fn error_of(&self, job: JobId, place: Place) -> Result<Option<Bytes>, Error> {
+        self.place_of(job, place, |view| view.errors.last().copied()).await
+    }
+
+    /// What was at a place when its job was looked at, wherever it is now.
+    async fn place_of(
+        &self,
+        job: JobId,
+        place: Place,
+        now: fn(&JobView) -> Option<Place>,
+    ) -> Result<Option<Bytes>, Error> {
         if let Some(bytes) = self.fetch_if_there(place).await? {
             return Ok(Some(bytes));
         }
         match self.query(Query::Job(job)).await {
-            Ok(Answer::Job(view)) => match view.result {
+            Ok(Answer::Job(view)) => match now(&view) {
                 Some(place) => self.fetch(place).await.map(Some),
                 None => Ok(None),
             },

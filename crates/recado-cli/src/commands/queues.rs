@@ -35,7 +35,7 @@ enum Queues {
     Show { name: String },
     /// Change options of a queue, or create it
     #[command(after_help = "Examples:\n  recado queues set email visibilityTimeout=30s maxAttempts=3\n  \
-                            recado queues set email groups.ordered=true rateLimit=null\n  \
+                            recado queues set email groups.ordered=true maxInFlight=null\n  \
                             recado queues set email --file email.json")]
     Set {
         name: String,

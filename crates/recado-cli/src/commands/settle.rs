@@ -71,6 +71,9 @@ enum Settle {
         /// From now on
         #[arg(long, value_name = "DURATION")]
         visibility_timeout: Option<String>,
+        /// How far it is, as JSON
+        #[arg(long, value_name = "JSON")]
+        progress: Option<String>,
     },
 }
 
@@ -98,7 +101,7 @@ fn entry(settle: &Settle) -> Result<Value, Failure> {
         }
     };
     match settle {
-        Settle::Ack { result, .. } => put("result", result.as_deref().map(parse_result).transpose()?),
+        Settle::Ack { result, .. } => put("result", json_of("--result", result.as_deref())?),
         Settle::Fail { message, kind, permanent, retry_after, .. } => {
             let mut error = json!({ "message": message, "retryable": !permanent });
             if let Some(kind) = kind {
@@ -113,16 +116,17 @@ fn entry(settle: &Settle) -> Result<Value, Failure> {
             put("delay", delay.clone().map(Value::from));
             put("reason", reason.clone().map(Value::from));
         }
-        Settle::Extend { visibility_timeout, .. } => {
+        Settle::Extend { visibility_timeout, progress, .. } => {
             put("visibilityTimeout", visibility_timeout.clone().map(Value::from));
+            put("progress", json_of("--progress", progress.as_deref())?);
         }
     }
     Ok(Value::Object(entry))
 }
 
-fn parse_result(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
-        Failure::bad_data(format!("--result is not JSON: {error}; a string needs its quotes, like '\"text\"'"))
+fn json_of(flag: &str, text: Option<&str>) -> Result<Option<Value>, Failure> {
+    text.map(serde_json::from_str).transpose().map_err(|error| {
+        Failure::bad_data(format!("{flag} is not JSON: {error}; a string needs its quotes, like '\"text\"'"))
     })
 }
 

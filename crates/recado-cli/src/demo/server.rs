@@ -60,9 +60,10 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
+impl Drop for Server {
+    /// The thread that waits for signals shares what is owned, so it does not go by itself.
     fn drop(&mut self) {
-        self.clear();
+        self.lock().clear();
     }
 }
 

@@ -47,6 +47,8 @@ fn a_job_from_enqueue_to_ack() {
 
     let received = server.json(&["receive", "email", "--worker", "w", "--wait", "20s"]);
     let receipt = received["jobs"][0]["receipt"].as_str().unwrap();
+    server.run(&["settle", "extend", &id, receipt, "--progress", "{\"sent\":50}"]).expect(0);
+    assert_eq!(server.json(&["jobs", "show", &id])["progress"], json!({ "sent": 50 }));
     let settled = server.json(&["settle", "ack", &id, receipt, "--result", "{\"sent\":true}"]);
     assert_eq!(settled["settled"][0]["ok"], true);
     assert_eq!(server.json(&["jobs", "show", &id, "--wait", "10s"])["state"], "completed");

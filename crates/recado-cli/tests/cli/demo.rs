@@ -1,7 +1,8 @@
 //! The newcomer's first minute.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -48,6 +49,17 @@ fn an_interrupt_ends_the_server_and_removes_the_directory() {
     assert_eq!(ended.code, Some(130), "{ended:#?}");
     assert_eq!(dir.entries(), [""; 0]);
     run(&["queues", "--url", &url]).expect(69);
+}
+
+#[test]
+fn a_reader_that_goes_away_leaves_no_server_behind() {
+    let dir = Dir::new();
+    let mut child = demo(&dir, &["--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut title = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut title).unwrap();
+    child.wait().unwrap();
+    assert_eq!(dir.entries(), [""; 0]);
+    run(&["queues", "--url", &url_in(&title)]).expect(69);
 }
 
 #[test]

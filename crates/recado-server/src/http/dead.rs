@@ -6,8 +6,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use recado_core::{
-    Action, Actor, Answer, Command, ErrorEntry, Filter, FingerprintView, NewTask, Place, Query, Rate, Replay, Reply,
-    Select,
+    Action, Actor, Answer, Command, ErrorEntry, Filter, FingerprintView, JobId, NewTask, Place, Query, Rate, Replay,
+    Reply, Select,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -294,7 +294,7 @@ pub(crate) async fn groups(State(app): State<App>, Queue(queue): Queue, request:
 
 async fn group(app: &App, view: FingerprintView) -> Result<GroupBody, Problem> {
     let error = match view.error {
-        Some(place) => stored_error(app, place).await?,
+        Some(place) => stored_error(app, view.example, place).await?,
         None => ErrorEntry::default(),
     };
     Ok(GroupBody {
@@ -310,10 +310,11 @@ async fn group(app: &App, view: FingerprintView) -> Result<GroupBody, Problem> {
     })
 }
 
-/// The error at a place. One that cannot be read must not hide the others.
-async fn stored_error(app: &App, place: Place) -> Result<ErrorEntry, Problem> {
-    let read = match app.shard.fetch(place).await {
-        Ok(bytes) => ErrorEntry::from_bytes(&bytes).map_err(|error| error.to_string()),
+/// The last error of a job. One that cannot be read, or went with its job meanwhile, must not hide the others.
+async fn stored_error(app: &App, job: JobId, place: Place) -> Result<ErrorEntry, Problem> {
+    let read = match app.shard.error_of(job, place).await {
+        Ok(Some(bytes)) => ErrorEntry::from_bytes(&bytes).map_err(|error| error.to_string()),
+        Ok(None) => Err("its job was replayed or discarded meanwhile".to_owned()),
         Err(recado_shard::Error::Unreadable { reason, .. }) => Err(reason.to_string()),
         Err(error) => return Err(error.into()),
     };

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use recado_core::JobId;
 use recado_shard::Handle;
@@ -113,7 +114,21 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 /// The service behind every connection.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
+    let router = router.layer(from_fn(no_idempotency_key));
     router.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app)
+}
+
+/// Whoever sends an `Idempotency-Key` relies on it: where it is not kept, the request is refused.
+async fn no_idempotency_key(request: Request, next: Next) -> Response {
+    let has_key = request.headers().contains_key("idempotency-key");
+    let path = request.uri().path();
+    let is_enqueue = path.starts_with("/v1/queues/") && path.ends_with("/jobs");
+    if has_key && request.method() == Method::POST && !is_enqueue {
+        let detail = "an Idempotency-Key is kept for enqueues only; a settle can be sent again under its receipt, \
+                      a receive under its attemptId: leave the header out";
+        return Problem::new(Code::InvalidRequest, detail).into_response();
+    }
+    next.run(request).await
 }
 
 async fn not_found(uri: Uri) -> Problem {

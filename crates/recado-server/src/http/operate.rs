@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use recado_core::{Answer, Query};
@@ -201,12 +201,18 @@ pub(crate) async fn readyz(State(app): State<App>, request: Request) -> Result<R
 /// Figures for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "getMetrics", tag = "operate",
-    responses((status = 200, description = "text format 0.0.4", body = String, content_type = "text/plain; version=0.0.4"), Everywhere),
+    params(("Accept" = Option<String>, Header, description = "application/openmetrics-text for that format")),
+    responses((status = 200, description = "text format 0.0.4, or OpenMetrics 1.0", content((String = "text/plain; version=0.0.4"), (String = "application/openmetrics-text; version=1.0.0"))), Everywhere),
 )]
 pub(crate) async fn metrics(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     Params::parse(request.uri().query(), &[])?;
     let text = metrics::text(&app).await?;
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))], text).into_response())
+    let (kind, text) = if metrics::wants_open(request.headers()) {
+        ("application/openmetrics-text; version=1.0.0; charset=utf-8", metrics::open(&text))
+    } else {
+        ("text/plain; version=0.0.4; charset=utf-8", text)
+    };
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response())
 }
 
 /// What an error means.
@@ -237,11 +243,22 @@ pub(crate) async fn openapi(request: Request) -> Result<Response, Problem> {
     Ok(answer(StatusCode::OK, crate::openapi::document()))
 }
 
-/// To the dashboard.
+const ROOT: &str = concat!(
+    "Recado ",
+    env!("CARGO_PKG_VERSION"),
+    ", a job queue.\n\n\
+     GET /openapi.json         every endpoint, with its answers\n\
+     GET /v1/queues            the queues and their figures\n\
+     GET /metrics              figures for Prometheus\n\
+     GET /healthz, /readyz     whether it lives, whether it takes work\n\
+     GET /problems/{code}      what an error means\n"
+);
+
+/// What this is, for people.
 #[utoipa::path(
     get, path = "/", operation_id = "getRoot", tag = "operate",
-    responses((status = 307, description = "to /ui/"), Everywhere),
+    responses((status = 200, description = "for people", body = String, content_type = "text/plain"), Everywhere),
 )]
 pub(crate) async fn root() -> Response {
-    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, HeaderValue::from_static("/ui/"))]).into_response()
+    ([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], ROOT).into_response()
 }

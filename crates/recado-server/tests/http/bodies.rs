@@ -135,3 +135,25 @@ fn an_array_is_no_object() {
     }
     server.json("GET", "/v1/queues/q", "").problem(404, "not-found");
 }
+
+/// What docs/queues.md says of payloads.
+#[test]
+fn payloads_that_readers_would_stumble_over_are_refused() {
+    let server = Server::start();
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let deepest = "/0".repeat(127);
+    for (payload, pointer) in [
+        (r#"{"a":1,"a":2}"#, "/a"),
+        (r#"{"a":[1e400]}"#, "/a/0"),
+        (r#"{"a":"\ud800"}"#, "/a"),
+        (nested(128).as_str(), deepest.as_str()),
+    ] {
+        let job = format!(r#"{{"type":"t","payload":{payload}}}"#);
+        let problem = server.json("POST", "/v1/queues/q/jobs", &job).problem(400, "invalid-request");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/payload{pointer}"), "{problem}");
+    }
+    for payload in ["123456789012345678901234567890", "1.0e5", r#""\ud83d\ude00""#, &nested(127)] {
+        let id = server.enqueue("q", &format!(r#"{{"type":"t","payload":{payload}}}"#)).remove(0);
+        assert!(server.json("GET", &format!("/v1/jobs/{id}"), "").text().contains(payload), "{payload}");
+    }
+}

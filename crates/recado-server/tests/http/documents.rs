@@ -110,16 +110,24 @@ fn health_and_readiness() {
 }
 
 #[test]
-fn the_root_leads_to_the_dashboard() {
+fn the_root_says_what_this_is() {
     let server = Server::start();
     let answer = server.json("GET", "/", "");
-    assert_eq!((answer.status, answer.header("location").as_deref()), (307, Some("/ui/")));
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("/openapi.json"), "{}", answer.text());
 }
 
 #[test]
 fn every_problem_has_a_page() {
     let server = Server::start();
-    for code in ["stale-receipt", "queue-full", "malformed-json", "foreign-origin", "log-failed"] {
+    for code in "invalid-request invalid-name malformed-json unauthenticated forbidden foreign-origin not-found \
+                 method-not-allowed request-timeout gone stale-receipt duplicate-conflict idempotency-in-progress \
+                 producer-gap job-not-waiting queue-not-empty managed-by-file contract-incomplete schema-in-use \
+                 precondition-failed payload-too-large request-too-large unsupported-media-type schema-violation \
+                 unknown-type-version secret-in-payload idempotency-key-reused queue-full rate-limited \
+                 headers-too-large internal overloaded stopping log-failed not-leader storage-full"
+        .split_whitespace()
+    {
         let answer = server.json("GET", &format!("/problems/{code}"), "");
         assert_eq!(answer.status, 200, "{code}");
         assert!(answer.text().contains(code));
@@ -168,6 +176,56 @@ fn metrics() {
         closed.push(open);
         open = name;
     }
+}
+
+#[test]
+fn an_idempotency_key_is_kept_or_refused() {
+    let server = Server::start();
+    let ask = |path: &str, body: &str| {
+        let headers = "content-type: application/json\r\nidempotency-key: k\r\n";
+        server.connect().request("POST", path, headers, body.as_bytes())
+    };
+    ask("/v1/queues/q/jobs", r#"{"type":"t"}"#).expect(201);
+    for (path, body) in [("/v1/settle", "[]"), ("/v1/queues/q/receive", "{}"), ("/v1/queues/q/pause", "{}")] {
+        let problem = ask(path, body).problem(400, "invalid-request");
+        assert!(problem["detail"].as_str().unwrap().contains("Idempotency-Key"), "{path}: {problem}");
+    }
+    assert_eq!(server.json("GET", "/v1/queues/q", "").expect(200)["paused"], false);
+}
+
+#[test]
+fn metrics_as_openmetrics_for_those_who_ask() {
+    let server = Server::start();
+    server.enqueue("q", r#"{"type":"t"}"#);
+    let ask = |accept: &str| server.connect().request("GET", "/metrics", &format!("accept: {accept}\r\n"), b"");
+    // What Prometheus sends.
+    let open = ask("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1");
+    assert!(open.header("content-type").unwrap().starts_with("application/openmetrics-text; version=1.0.0"));
+    let text = open.text();
+    assert!(text.ends_with("# EOF\n"));
+    assert!(text.contains("# TYPE recado_jobs counter\n") && !text.contains("# TYPE recado_jobs_total"));
+    assert!(text.contains("recado_jobs_total{queue=\"q\",event=\"enqueued\"} 1\n"));
+    for plain in
+        ["*/*", "text/plain", "application/openmetrics-text;q=0.1,text/plain", "application/openmetrics-text;q=0"]
+    {
+        assert!(ask(plain).header("content-type").unwrap().starts_with("text/plain"), "{plain}");
+    }
+}
+
+#[test]
+fn figures_of_many_queues_are_gathered_in_steps() {
+    let server = Server::start();
+    let mut connection = server.connect();
+    for n in 0..120 {
+        connection.json("PUT", &format!("/v1/queues/q{n:03}"), "{}").expect(201);
+    }
+    let page = server.json("GET", "/v1/queues?limit=1000", "").expect(200);
+    assert_eq!(page["queues"].as_array().unwrap().len(), 100);
+    let path = format!("/v1/queues?limit=1000&cursor={}", page["cursor"].as_str().unwrap());
+    let rest = server.json("GET", &path, "").expect(200);
+    assert_eq!((rest["queues"].as_array().unwrap().len(), rest["queues"][19]["name"].as_str()), (20, Some("q119")));
+    let text = server.json("GET", "/metrics", "").text();
+    assert_eq!(text.lines().filter(|line| line.starts_with("recado_consumers{")).count(), 120);
 }
 
 #[test]
