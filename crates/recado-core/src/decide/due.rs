@@ -1,7 +1,6 @@
 //! What is due: one function does one thing of it and says whether there is more.
 
 use alloc::boxed::Box;
-use alloc::format;
 
 use crate::command::{Failure, Moment};
 use crate::draft::Draft;
@@ -116,9 +115,7 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     };
     let is_dead = if lease.interrupted { state.is_delivered_out(job) } else { state.is_spent(job) };
     let mut error = super::retry::entry(job, at, &failure);
-    if is_dead && state.is_delivered_out(job) {
-        error.message = format!("{}; {}", error.message, super::retry::delivered_out(job)).into();
-    }
+    state.say_delivered_out(job, &mut error);
     if job.cancel_requested() {
         let span = draft.put(&error.to_bytes());
         super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Cancelled, Some(span), draft);

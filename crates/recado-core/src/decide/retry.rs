@@ -72,9 +72,9 @@ pub(crate) fn entry(job: &Job, at: u64, failure: &Failure) -> ErrorEntry {
     }
 }
 
-/// Says why a job is dead that still had attempts.
-pub(crate) fn delivered_out(job: &Job) -> String {
-    format!("handed out {} times, as often as maxDeliveries allows", job.deliveries)
+/// Why a job is dead that still had attempts.
+pub(super) fn delivered_out(job: &Job) -> String {
+    format!("that was hand-out {}, the last that maxDeliveries allows", job.deliveries)
 }
 
 /// Group of alike failures: type, kind, and the message without what looks like a number or an id.
@@ -117,7 +117,11 @@ impl State {
     ) {
         let job = &self.jobs[slot];
         let queue = self.queue(job.queue);
-        let error = entry(job, at, failure);
+        let mut error = entry(job, at, failure);
+        // A release says so itself.
+        if failure.retryable && lease != LeaseState::Released {
+            self.say_delivered_out(job, &mut error);
+        }
         let seq = job.id.seq();
         let span = draft.put(&error.to_bytes());
         let lapsed = lease == LeaseState::Lapsed;
@@ -155,6 +159,14 @@ impl State {
         // A late failure after an interruption uses the attempt that was given back.
         let attempts = u32::from(job.attempts) + u32::from(job.was_interrupted());
         attempts >= self.max_attempts(job) || self.is_delivered_out(job)
+    }
+
+    /// A job that still had attempts is dead: the error says why.
+    pub(super) fn say_delivered_out(&self, job: &Job, error: &mut ErrorEntry) {
+        if error.attempt < self.max_attempts(job) && self.is_delivered_out(job) {
+            let message = format!("{}; {}", error.message, delivered_out(job));
+            error.message = message.trim_start_matches("; ").into();
+        }
     }
 
     /// No hand-out is left.

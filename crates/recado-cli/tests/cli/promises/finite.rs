@@ -99,8 +99,14 @@ fn promise_5_finite_max_deliveries_bounds_everything() {
     let dead = stage.job(&job);
     assert_eq!((&dead["state"], &dead["deliveries"]), (&json!("dead"), &json!(3)), "{dead}");
     let last = list(&dead, "errors").last().unwrap();
-    let message = "handed out 3 times, as often as maxDeliveries allows, last released: not mine";
+    let message = "released: not mine; that was hand-out 3, the last that maxDeliveries allows";
     assert_eq!((&last["kind"], &last["message"]), (&json!("max-deliveries"), &json!(message)));
+    stage.configure("r", &json!({ "maxDeliveries": 1 }));
+    let other = stage.enqueue("r", &json!({ "type": "t" }));
+    stage.fail(&stage.take("r"), true);
+    let dead = stage.job(&other);
+    let message = "no route; that was hand-out 1, the last that maxDeliveries allows";
+    assert_eq!((&dead["errors"][0]["kind"], &dead["errors"][0]["message"]), (&json!("smtp"), &json!(message)));
     // A replay begins anew; every hand-out stays counted.
     stage.post("/v1/queues/q/dead/replay", &json!({ "ids": [job] })).expect(202);
     let delivery = stage.take("q");
