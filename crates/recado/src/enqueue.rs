@@ -10,6 +10,7 @@ use recado_core::{Dedup, JobId, NewJob, OnDuplicate, When};
 use crate::error::Error;
 use crate::job::{Job, millis};
 use crate::recado::Recado;
+use crate::trace::{TRACEPARENT, TraceContext};
 
 /// A job that is in its queue, durably.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Enqueue<'r> {
     recado: &'r Recado,
     queue: Box<str>,
     job: Result<NewJob, Error>,
-    headers: BTreeMap<String, serde_json::Value>,
+    headers: BTreeMap<String, String>,
 }
 
 impl<'r> Enqueue<'r> {
@@ -96,9 +97,10 @@ impl<'r> Enqueue<'r> {
         self.set(|job| job.expires_after_ms = Some(millis(time)))
     }
 
-    /// An entry of the job's headers, which workers see; at most 32 and 8 KiB.
+    /// An entry of the job's headers, which workers see; at most 32 and 8 KiB. `traceparent` says which trace the
+    /// job belongs to; what a handler enqueues continues its own unless this says otherwise.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.insert(name.to_owned(), value.into());
+        self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 }
@@ -113,7 +115,7 @@ impl<'r> IntoFuture for Enqueue<'r> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut job = self.job?;
-            job.headers = headers(&self.headers)?;
+            job.headers = headers(self.headers)?;
             let mut placed = self.recado.place(&self.queue, vec![job]).await.map_err(single)?;
             Ok(placed.pop().unwrap_or(Enqueued { id: None, deduplicated: false }))
         })
@@ -163,7 +165,7 @@ impl<'r> IntoFuture for EnqueueAll<'r> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut jobs = self.jobs?;
-            let headers = headers(&BTreeMap::new())?;
+            let headers = headers(BTreeMap::new())?;
             jobs.iter_mut().for_each(|job| job.headers.clone_from(&headers));
             self.recado.place(&self.queue, jobs).await
         })
@@ -180,9 +182,12 @@ fn new_job<J: Job>(job: &J) -> Result<NewJob, Error> {
     })
 }
 
-fn headers(own: &BTreeMap<String, serde_json::Value>) -> Result<Option<Vec<u8>>, Error> {
-    let write = |headers| serde_json::to_vec(headers).map_err(Error::json("these headers cannot be written"));
-    (!own.is_empty()).then(|| write(own)).transpose()
+fn headers(mut own: BTreeMap<String, String>) -> Result<Option<Vec<u8>>, Error> {
+    if let Some(trace) = TraceContext::current() {
+        own.entry(TRACEPARENT.to_owned()).or_insert_with(|| trace.to_string());
+    }
+    let write = || serde_json::to_vec(&own).map_err(Error::json("these headers cannot be written"));
+    (!own.is_empty()).then(write).transpose()
 }
 
 /// A refusal of one job names no place in an array.

@@ -9,12 +9,18 @@ mod support;
 
 #[path = "library/enqueue.rs"]
 mod enqueue;
+#[path = "library/examples.rs"]
+mod examples;
 #[path = "library/failures.rs"]
 mod failures;
+#[path = "library/layers.rs"]
+mod layers;
 #[path = "library/leases.rs"]
 mod leases;
 #[path = "library/memory.rs"]
 mod memory;
+#[path = "library/network.rs"]
+mod network;
 #[path = "library/process.rs"]
 mod process;
 #[path = "library/shutdown.rs"]

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::delivery::{Delivery, JobFailure};
 use crate::recado::Recado;
+use crate::trace::{TRACEPARENT, TraceContext};
 
 /// Why a run should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ struct Run {
     delivery: Delivery,
     recado: Recado,
     deadline: Option<Instant>,
+    parent: Option<TraceContext>,
+    trace: TraceContext,
     cancelled: CancellationToken,
     why: AtomicU8,
     key: u64,
@@ -49,7 +52,9 @@ impl Ctx {
         (key, progress): (u64, mpsc::UnboundedSender<Said>),
     ) -> Self {
         let (cancelled, why) = (CancellationToken::new(), AtomicU8::new(0));
-        Self(Arc::new(Run { delivery, recado, deadline, cancelled, why, key, progress }))
+        let parent = header(&delivery, TRACEPARENT).and_then(|text| TraceContext::parse(&text));
+        let trace = parent.map_or_else(TraceContext::new_root, TraceContext::child);
+        Self(Arc::new(Run { delivery, recado, deadline, parent, trace, cancelled, why, key, progress }))
     }
 
     pub(super) fn cancel(&self, why: Cancelled) {
@@ -156,8 +161,20 @@ impl Ctx {
     /// One of the job's headers, if it is a string.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
-        let headers: serde_json::Value = serde_json::from_slice(&self.0.delivery.headers).ok()?;
-        headers.get(name)?.as_str().map(str::to_owned)
+        header(&self.0.delivery, name)
+    }
+
+    /// The place of this run in its trace: a span of the producer's trace, or of a new one. What the handler
+    /// enqueues continues it.
+    #[must_use]
+    pub fn trace(&self) -> TraceContext {
+        self.0.trace
+    }
+
+    /// The producer's place in the trace.
+    #[must_use]
+    pub fn parent_trace(&self) -> Option<TraceContext> {
+        self.0.parent
     }
 
     /// What the attempt before this one last said with [`Ctx::progress`], as JSON.
@@ -210,4 +227,12 @@ impl Ctx {
     pub fn recado(&self) -> &Recado {
         &self.0.recado
     }
+}
+
+fn header(delivery: &Delivery, name: &str) -> Option<String> {
+    if &*delivery.headers == b"{}" {
+        return None;
+    }
+    let headers: serde_json::Value = serde_json::from_slice(&delivery.headers).ok()?;
+    headers.get(name)?.as_str().map(str::to_owned)
 }

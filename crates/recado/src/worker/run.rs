@@ -29,8 +29,8 @@ pub(super) enum Ending {
 
 /// Runs a handler to its end or its deadline.
 pub(super) async fn run(handler: Handler, ctx: Ctx) -> Ending {
-    let (began, deadline) = (Instant::now(), ctx.deadline());
-    let working = AssertUnwindSafe(handler.oneshot(ctx)).catch_unwind();
+    let (began, deadline, trace) = (Instant::now(), ctx.deadline(), ctx.trace());
+    let working = trace.scope(AssertUnwindSafe(handler.oneshot(ctx)).catch_unwind());
     let ended = match deadline {
         Some(deadline) => match tokio::time::timeout_at(deadline, working).await {
             Ok(ended) => ended,

@@ -13,6 +13,7 @@ over_both! {
     a_permanent_failure_is_dead_at_once
     a_worker_says_when_to_come_back
     an_error_type_is_classified_once
+    an_error_of_another_library_keeps_what_it_says
     a_panic_is_a_failure_with_its_message
     a_handler_that_hangs_is_cut_off
     a_huge_result_is_kept_by_nobody_and_seen_by_someone
@@ -92,6 +93,19 @@ async fn an_error_type_is_classified_once(world: World) {
     let worker = Worker::builder(recado).classify::<SendError>().handle(run).build().unwrap();
     worker.drain().await.unwrap();
     assert_eq!(recado.job(id).await.unwrap().state(), "dead");
+}
+
+async fn an_error_of_another_library_keeps_what_it_says(world: World) {
+    let recado = &world.recado;
+    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    let run = |_, _: Mail| async {
+        let sent: Result<String, anyhow::Error> = Err(JobError::permanent("bounced").kind("Bounced").into());
+        sent.map_err(|error| error.context("sending failed"))
+    };
+    Worker::builder(recado).handle(run).build().unwrap().drain().await.unwrap();
+    let job = recado.job(id).await.unwrap();
+    let error = &job.errors()[0];
+    assert_eq!((job.state(), &*error.kind, &*error.message), ("dead", "Bounced", "sending failed: bounced"));
 }
 
 async fn a_panic_is_a_failure_with_its_message(world: World) {

@@ -1,0 +1,213 @@
+//! A server behind a bad network: a proxy that loses answers, holds them, counts requests, and goes away.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use recado::{BoxError, ConnectOptions, Recado, Worker};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{AtWork, Mail, World, mail, reaches, until};
+
+#[derive(Default)]
+struct Weather {
+    /// The answer to the next request with this in its head is lost, and its connection with it.
+    lose: Mutex<Option<&'static str>>,
+    lost: AtomicUsize,
+    /// Answers stay in the proxy.
+    holds: AtomicBool,
+    held: AtomicUsize,
+    requests: AtomicUsize,
+}
+
+struct Proxy {
+    weather: Arc<Weather>,
+    address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    async fn start(listen: SocketAddr, server: SocketAddr) -> Self {
+        let listener = TcpListener::bind(listen).await.unwrap();
+        let weather = Arc::new(Weather::default());
+        let (address, shared) = (listener.local_addr().unwrap(), Arc::clone(&weather));
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                connections.spawn(carry(client, server, Arc::clone(&shared)));
+            }
+        });
+        Self { weather, address, task }
+    }
+
+    async fn before(world: &World) -> (Self, Recado) {
+        let proxy = Self::start(SocketAddr::from(([127, 0, 0, 1], 0)), world.address().unwrap()).await;
+        let recado = Recado::connect(&format!("http://{}", proxy.address)).await.unwrap();
+        (proxy, recado)
+    }
+
+    fn lose(&self, path: &'static str) {
+        *self.weather.lose.lock().unwrap() = Some(path);
+    }
+
+    fn lost(&self) -> usize {
+        self.weather.lost.load(Ordering::SeqCst)
+    }
+}
+
+async fn carry(client: TcpStream, server: SocketAddr, weather: Arc<Weather>) {
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let loses = Arc::new(AtomicBool::new(false));
+    tokio::select! {
+        () = requests(from_client, to_server, &weather, &loses) => {}
+        () = answers(from_server, to_client, &weather, &loses) => {}
+    }
+}
+
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, loses: &AtomicBool) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        let text = String::from_utf8_lossy(&bytes[..read]);
+        if text.starts_with("POST ") || text.starts_with("GET ") {
+            weather.requests.fetch_add(1, Ordering::SeqCst);
+            let mut lose = weather.lose.lock().unwrap();
+            if lose.is_some_and(|path| text.lines().next().is_some_and(|line| line.contains(path))) {
+                (*lose, _) = (None, loses.store(true, Ordering::SeqCst));
+            }
+        }
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, loses: &AtomicBool) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        if loses.load(Ordering::SeqCst) {
+            weather.lost.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if weather.holds.load(Ordering::SeqCst) {
+            weather.held.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn done(recado: &Recado) -> recado::WorkerBuilder {
+    Worker::builder(recado).handle(|_, _: Mail| async { Ok::<_, BoxError>(String::new()) })
+}
+
+async fn completed(recado: &Recado) -> usize {
+    recado.jobs::<Mail>("mail", &["completed"]).await.unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_whose_answer_was_lost_makes_one_job() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    recado.enqueue(mail(0)).await.unwrap();
+    proxy.lose("/jobs");
+    let enqueued = recado.enqueue(mail(1)).await.unwrap();
+    assert_eq!((enqueued.id, enqueued.deduplicated, proxy.lost()), (None, false, 1));
+    proxy.lose("/jobs");
+    assert_eq!(recado.enqueue_all((2..5).map(mail)).await.unwrap().len(), 3);
+    assert_eq!(proxy.lost(), 2);
+    assert!(recado.enqueue(mail(5)).await.unwrap().id.is_some());
+    let mut there: Vec<String> = Vec::new();
+    for job in recado.jobs::<Mail>("mail", &["ready"]).await.unwrap() {
+        there.push(job.payload::<Mail>().unwrap().to);
+    }
+    there.sort_unstable();
+    assert_eq!(there, ["0", "1", "2", "3", "4", "5"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receive_whose_answer_was_lost_is_answered_again() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let ids = recado.enqueue_all((0..5).map(mail)).await.unwrap();
+    proxy.lose("/receive");
+    let worker = AtWork::start(done(&recado).concurrency(5));
+    for enqueued in ids {
+        let job = reaches(&world.recado, enqueued.id.unwrap(), "completed").await;
+        assert_eq!((job.attempts(), job.deliveries()), (1, 1));
+    }
+    assert_eq!((worker.stop().await.completed, proxy.lost()), (5, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settle_whose_answer_was_lost_is_sent_again() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    proxy.lose("/settle");
+    let worker = AtWork::start(done(&recado).concurrency(2));
+    recado.enqueue(mail(1)).await.unwrap();
+    until("it is lost", async || proxy.lost() == 1).await;
+    let summary = worker.stop().await;
+    assert_eq!((summary.completed, summary.overtaken), (1, 0));
+    assert_eq!(completed(&recado).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_in_an_answer_that_a_stopped_worker_never_saw_are_given_back() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let worker = AtWork::start(done(&recado));
+    until("it waits", async || proxy.weather.requests.load(Ordering::SeqCst) > 0).await;
+    proxy.weather.holds.store(true, Ordering::SeqCst);
+    let id = world.recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    until("its answer is under way", async || proxy.weather.held.load(Ordering::SeqCst) > 0).await;
+    proxy.weather.holds.store(false, Ordering::SeqCst);
+    let summary = worker.stop().await;
+    assert_eq!((summary.completed, summary.released), (0, 1));
+    let job = world.recado.job(id).await.unwrap();
+    assert_eq!((job.state(), job.attempts()), ("ready", 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_is_waited_for_until_the_deadline() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let worker = AtWork::start(done(&recado));
+    recado.enqueue(mail(1)).await.unwrap();
+    until("it works", async || completed(&world.recado).await == 1).await;
+    let address = proxy.address;
+    proxy.task.abort();
+    drop(proxy.task.await);
+    let mut options = ConnectOptions::default();
+    options.deadline = Duration::from_millis(200);
+    let hasty = Recado::connect_with(&format!("http://{address}"), options).await.unwrap();
+    let error = hasty.enqueue(mail(2)).await.unwrap_err();
+    assert!(matches!(error, recado::Error::Unreachable { .. }), "{error}");
+    assert!(error.is_transient() && !error.is_outcome_unknown());
+    let patient = tokio::spawn(async move { recado.enqueue(mail(3)).await });
+    // The server was away for a while, and is back at the same address.
+    let _proxy = Proxy::start(address, world.address().unwrap()).await;
+    assert!(patient.await.unwrap().unwrap().id.is_some());
+    until("the worker is back", async || completed(&world.recado).await == 2).await;
+    assert_eq!(worker.stop().await.completed, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_needs_far_fewer_requests_than_jobs() {
+    const JOBS: usize = 2_000;
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    world.recado.enqueue_all((0..JOBS).map(mail)).await.unwrap();
+    let worker = AtWork::start(done(&recado).concurrency(16));
+    // A list has at most 1000 entries.
+    until("all are done", async || world.recado.jobs::<Mail>("mail", &["ready", "inFlight"]).await.unwrap().is_empty())
+        .await;
+    assert_eq!(worker.stop().await.completed, JOBS as u64);
+    let requests = proxy.weather.requests.load(Ordering::SeqCst);
+    assert!(requests * 5 < JOBS, "{requests} requests for {JOBS} jobs");
+}
