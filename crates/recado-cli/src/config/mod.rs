@@ -266,8 +266,8 @@ fn find_file(flags: &Flags, env: Env<'_>) -> Result<Option<File>, Failure> {
     match named {
         Some((layer, path)) => {
             let path = PathBuf::from(path);
-            let there = path.try_exists().unwrap_or(false);
-            if !there {
+            let cannot = |error| Failure::io(format!("{layer}: cannot look at {}", path.display()), &error);
+            if !path.try_exists().map_err(cannot)? {
                 return Err(Failure::usage(format!("{layer}: there is no file {}", path.display())));
             }
             File::read(&path).map(Some)

@@ -202,7 +202,8 @@ impl List<'_> {
         }
     }
 
-    /// The ready in the order of their delivery: priorities downward, the lanes of each merged.
+    /// The ready in the order of their delivery: priorities downward, the lanes of each merged. Groups come one
+    /// after the other: their turns change with every receive, and a cursor must not depend on them.
     fn ready(&mut self, from: u32) -> bool {
         let mut by_priority: BTreeMap<u32, Vec<&Lane>> = BTreeMap::new();
         for (_, lane) in self.queue.lanes().filter(|(_, lane)| self.wanted.kind(&lane.name.kind)) {

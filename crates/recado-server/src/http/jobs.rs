@@ -224,7 +224,7 @@ const LIST_PARAMS: [&str; 12] = [
     "cursor",
 ];
 
-/// List jobs of a queue: ready ones in delivery order, dead ones newest first.
+/// List jobs of a queue: ready ones in delivery order (with groups: group by group), dead ones newest first.
 #[utoipa::path(
     get, path = "/v1/queues/{q}/jobs", operation_id = "listQueueJobs", tag = "jobs",
     params(
