@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ops::{Index as At, IndexMut as AtMut};
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// Number of a slot. Reused after removal: never kept in the log.
 pub(crate) type Slot = u32;
@@ -101,10 +102,16 @@ impl Default for Index {
     }
 }
 
-/// Spreads numbers that grow by one.
+/// So many numbers stand side by side in an [`Index`].
+const NEIGHBOURS: u64 = 64;
+
+/// Spreads numbers that are given out one after the other, but keeps neighbours together: what is looked up
+/// in their order, like the jobs of a log, meets memory that is at hand.
 pub(crate) fn spread(number: u64) -> u64 {
-    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 29)
+    let mixed = (number / NEIGHBOURS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = mixed ^ (mixed >> 29);
+    // An index takes the place from the lowest bits, and tells neighbours apart by the highest seven.
+    (mixed - mixed % NEIGHBOURS + number % NEIGHBOURS) ^ (number << 57)
 }
 
 impl Index {
@@ -163,10 +170,17 @@ impl<T: Keyed> Table<T> {
         slot
     }
 
-    pub(crate) fn find_or_insert(&mut self, key: u128, make: impl FnOnce() -> T) -> Slot {
-        match self.find(key) {
-            Some(slot) => slot,
-            None => self.insert(make()),
+    /// The value with this key, made if need be, and whether it was made.
+    pub(crate) fn find_or_insert(&mut self, key: u128, make: impl FnOnce() -> T) -> (Slot, bool) {
+        let (slab, hash) = (&mut self.slab, key as u64);
+        let part = &mut self.index.parts[Index::part(hash)];
+        match part.entry(hash, |slot| slab[*slot].key() == key, |slot| slab[*slot].key() as u64) {
+            Entry::Occupied(there) => (*there.get(), false),
+            Entry::Vacant(free) => {
+                let slot = slab.insert(make());
+                free.insert(slot);
+                (slot, true)
+            }
         }
     }
 

@@ -26,7 +26,7 @@ impl State {
         let lane_hash = self.lane_hash(&record.kind, record.schema_version, record.priority);
         let no_group = self.queue(number).no_group;
         let group = match record.group {
-            Some(hash) => self.groups.find_or_insert(hash.0, || Group::new(hash, number)),
+            Some(hash) => self.groups.find_or_insert(hash.0, || Group::new(hash, number)).0,
             None => no_group,
         };
         self.groups[group].jobs += 1;
@@ -192,17 +192,12 @@ impl State {
     }
 
     fn find_or_make_dedup(&mut self, number: u32, dedup: DedupRecord) -> Slot {
-        match self.dedups.find(dedup.hash.0) {
-            Some(slot) => {
-                self.dedups[slot].payload = dedup.payload;
-                slot
-            }
-            None => {
-                self.queue_mut(number).dedups += 1;
-                let DedupRecord { hash, payload, .. } = dedup;
-                self.dedups.insert(DedupEntry { hash, payload, job: None, window: None })
-            }
-        }
+        let DedupRecord { hash, payload, .. } = dedup;
+        let make = || DedupEntry { hash, payload, job: None, window: None };
+        let (slot, is_new) = self.dedups.find_or_insert(hash.0, make);
+        self.dedups[slot].payload = payload;
+        self.queue_mut(number).dedups += u64::from(is_new);
+        slot
     }
 
     fn set_window(&mut self, position: u64, slot: Slot, window: Option<(u32, JobId, u64)>) {
@@ -258,13 +253,9 @@ impl State {
     }
 
     pub(crate) fn find_or_make_key(&mut self, number: u32, hash: Hash) -> Slot {
-        match self.keys.find(hash.0) {
-            Some(slot) => slot,
-            None => {
-                self.queue_mut(number).keys += 1;
-                self.keys.insert(Key::new(hash, number))
-            }
-        }
+        let (slot, is_new) = self.keys.find_or_insert(hash.0, || Key::new(hash, number));
+        self.queue_mut(number).keys += u64::from(is_new);
+        slot
     }
 
     fn untie_key(&mut self, job: Slot) {
@@ -345,7 +336,7 @@ impl State {
     }
 
     fn tie_business(&mut self, job: Slot, hash: Hash) {
-        let slot = self.businesses.find_or_insert(hash.0, || Business { hash, jobs: Members::None });
+        let (slot, _) = self.businesses.find_or_insert(hash.0, || Business { hash, jobs: Members::None });
         self.jobs[job].business = slot;
         let members = &mut self.businesses[slot].jobs;
         self.weight.memory_bytes -= members.bytes();

@@ -102,8 +102,7 @@ fn delays(curve: Option<&BackoffCurve>) -> u64 {
 }
 
 fn job(job: &Job) -> Weight {
-    let places: u64 = job.places().map(at).sum();
-    let mut weight = Weight::log(ITEM_BYTES + places);
+    let mut weight = Weight::log(ITEM_BYTES + at(job.payload()) + at(job.meta()));
     if job.expires_at().is_some() {
         weight = weight.of_size(TIMER_BYTES);
     }
@@ -115,7 +114,10 @@ fn job(job: &Job) -> Weight {
 
 fn extra(extra: &Extra) -> Weight {
     let mut weight = Weight::default().of_size(boxed::<Extra>());
+    let results = extra.result.into_iter().chain(extra.rare.as_ref().and_then(|rare| rare.progress));
+    weight.log_bytes += results.map(at).sum::<u64>();
     if let Some(errors) = &extra.errors {
+        weight.log_bytes += errors.places.iter().map(|place| at(*place)).sum::<u64>();
         weight = weight.of_size(boxed::<Errors>() + errors.places.capacity() * size_of::<Place>());
     }
     weight.add(match &extra.delivery {
