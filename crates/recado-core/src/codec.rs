@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use minicbor::{Decode, Decoder};
+use minicbor::{Decode, Decoder, Encode};
 use thiserror::Error;
 
 use crate::event::Event;
@@ -80,8 +80,8 @@ pub fn decode_batch(bytes: &[u8], mut visit: impl FnMut(Event)) -> Result<BatchH
     Ok(head)
 }
 
-pub(crate) fn encode_event(event: &Event, into: &mut Vec<u8>) {
-    if let Err(error) = minicbor::encode(event, into) {
+pub(crate) fn encode(value: &impl Encode<()>, into: &mut Vec<u8>) {
+    if let Err(error) = minicbor::encode(value, into) {
         panic!("writing to a vector cannot fail: {error}");
     }
 }

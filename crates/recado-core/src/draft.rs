@@ -2,6 +2,9 @@
 
 use alloc::vec::Vec;
 
+use minicbor::Encode;
+
+use crate::codec::encode;
 use crate::event::{Event, Span};
 
 /// What the commands of one batch have decided so far.
@@ -53,10 +56,20 @@ impl Draft {
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Span {
-        let offset = u32::try_from(self.tail.len()).unwrap_or_else(|_| panic!("a batch stays below 4 GiB"));
-        let length = u32::try_from(bytes.len()).unwrap_or_else(|_| panic!("a payload stays below 4 GiB"));
+        let offset = self.tail.len();
         self.tail.extend_from_slice(bytes);
-        Span { offset, length }
+        self.span_from(offset)
+    }
+
+    pub(crate) fn put_encoded(&mut self, value: &impl Encode<()>) -> Span {
+        let offset = self.tail.len();
+        encode(value, &mut self.tail);
+        self.span_from(offset)
+    }
+
+    fn span_from(&self, offset: usize) -> Span {
+        let number = |bytes: usize| u32::try_from(bytes).unwrap_or_else(|_| panic!("a batch stays below 4 GiB"));
+        Span { offset: number(offset), length: number(self.tail.len() - offset) }
     }
 
     pub(crate) fn push(&mut self, event: Event) {

@@ -1,7 +1,6 @@
 //! What a job carries besides its payload, as bytes in the log.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
@@ -52,13 +51,7 @@ pub struct ErrorEntry {
 }
 
 impl Meta {
-    /// The bytes for the log.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        to_bytes(self)
-    }
-
-    /// Reads what [`Meta::to_bytes`] wrote.
+    /// Reads it from the log.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are of a newer version.
@@ -68,25 +61,11 @@ impl Meta {
 }
 
 impl ErrorEntry {
-    /// The bytes for the log.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        to_bytes(self)
-    }
-
-    /// Reads what [`ErrorEntry::to_bytes`] wrote.
+    /// Reads it from the log.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         minicbor::decode(bytes).map_err(DecodeError::from)
-    }
-}
-
-fn to_bytes<T: Encode<()>>(value: &T) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match minicbor::encode(value, &mut bytes) {
-        Ok(()) => bytes,
-        Err(error) => panic!("writing to a vector cannot fail: {error}"),
     }
 }

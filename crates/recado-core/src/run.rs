@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::apply::apply;
-use crate::codec::encode_event;
+use crate::codec::encode;
 use crate::command::{Cancel, CancelTarget, Command, Moment, Receive};
 use crate::decide::{self, TaskStepDecision, decide, mix};
 use crate::draft::Draft;
@@ -95,7 +95,7 @@ fn commit(state: &mut State, draft: &mut Draft) {
     let mut events = core::mem::take(&mut draft.events);
     for event in events.drain(..) {
         draft.only_receives &= matches!(event, Event::Received { .. } | Event::Renewed { .. });
-        encode_event(&event, &mut draft.head);
+        encode(&event, &mut draft.head);
         apply(state, draft.position, &event);
     }
     draft.events = events;

@@ -83,12 +83,10 @@ pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Dr
         let message = format!("queue `{}` is ordered by group; leave priority out", queue.name);
         return Err(Rejection::Invalid { index: 0, pointer: "/priority", message });
     }
-    if queue.lane_count() >= LANES_MAX {
-        let hash = state.lane_hash(&lane.name.kind, lane.name.schema_version, priority);
-        if !queue.lane_by_hash.contains_key(&hash) {
-            let (limit, actual) = (LANES_MAX as u64, LANES_MAX as u64 + 1);
-            return Err(Rejection::QueueFull { queue: (*queue.name).into(), reason: "lanes", limit, actual });
-        }
+    let is_known = queue.find_lane((&lane.name.kind, lane.name.schema_version, priority)).is_ok();
+    if !is_known && queue.lane_count() >= LANES_MAX {
+        let (limit, actual) = (LANES_MAX as u64, LANES_MAX as u64 + 1);
+        return Err(Rejection::QueueFull { queue: (*queue.name).into(), reason: "lanes", limit, actual });
     }
     if let Some(payload) = &patch.payload
         && payload.len() as u64 > queue.settings.payload_max_bytes

@@ -117,11 +117,11 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     let mut error = super::retry::entry(job, at, &failure);
     state.say_delivered_out(job, &mut error);
     if job.cancel_requested() {
-        let span = draft.put(&error.to_bytes());
+        let span = draft.put_encoded(&error);
         super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Cancelled, Some(span), draft);
         return;
     }
-    let span = draft.put(&error.to_bytes());
+    let span = draft.put_encoded(&error);
     let seq = job.id.seq();
     draft.push(if is_dead {
         killed(state, slot, at, &error, span)

@@ -1,7 +1,7 @@
 //! Enqueue: a batch of jobs for one queue, all or nothing.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -11,14 +11,14 @@ use super::{find_queue, mix, still_there};
 use crate::codec::DecodeError;
 use crate::command::{Dedup, Enqueue, Moment, NewJob, OnDuplicate, RequestKey, When};
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, JobRecord, QueueRecord, Span};
+use crate::event::{DedupRecord, Event, JobRecord, QueueRecord};
 use crate::id::{Hash, JobId};
 use crate::items::ITEMS_MAX;
 use crate::meta::Meta;
 use crate::options::{Overrides, QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
-use crate::state::{LANES_MAX, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
+use crate::state::{LANES_MAX, NameOfLane, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
 
 /// How long an answer is kept for its `Idempotency-Key`.
 pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
@@ -69,7 +69,7 @@ struct Batch<'a> {
     next_seq: u64,
     /// Deduplication keys taken or changed by this batch.
     taken: BTreeMap<Hash, Taken>,
-    new_lanes: BTreeMap<u128, ()>,
+    new_lanes: BTreeSet<NameOfLane<'a>>,
     new_keys: BTreeMap<u128, ()>,
     new_jobs: u64,
 }
@@ -117,7 +117,7 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         moment,
         next_seq: state.seq + 1,
         taken: BTreeMap::new(),
-        new_lanes: BTreeMap::new(),
+        new_lanes: BTreeSet::new(),
         new_keys: BTreeMap::new(),
         new_jobs: 0,
     };
@@ -138,7 +138,7 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
     }
     batch.check_depth()?;
     if let Some((hash, body)) = request {
-        let span = put_answer(&answer, draft);
+        let span = draft.put_encoded(&answer);
         let until = moment.at.saturating_add(REQUEST_KEPT_MS);
         draft.push(Event::RequestAnswered { request: hash, body, answer: span, until });
     }
@@ -147,14 +147,6 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
 
 fn request_hash(state: &State, request: &RequestKey) -> Hash {
     state.hash(domain::REQUEST, 0, &request.key)
-}
-
-fn put_answer(answer: &SavedAnswer, draft: &mut Draft) -> Span {
-    let mut bytes = Vec::new();
-    if let Err(error) = minicbor::encode(answer, &mut bytes) {
-        panic!("writing to a vector cannot fail: {error}");
-    }
-    draft.put(&bytes)
 }
 
 /// Number of the queue with this name; a fact creates it if it is unknown.
@@ -183,7 +175,7 @@ pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mu
     Ok(number)
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
     fn full(&self, reason: &'static str, limit: u64, actual: u64) -> Rejection {
         Rejection::QueueFull { queue: self.name.into(), reason, limit, actual }
     }
@@ -212,7 +204,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, job: &NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
+    fn add(&mut self, index: usize, job: &'a NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
         let limit = self.settings.payload_max_bytes;
         if job.payload.len() as u64 > limit {
             let actual = job.payload.len() as u64;
@@ -234,7 +226,7 @@ impl Batch<'_> {
     fn add_deduplicated(
         &mut self,
         index: usize,
-        job: &NewJob,
+        job: &'a NewJob,
         dedup: &Dedup,
         draft: &mut Draft,
     ) -> Result<Enqueued, Rejection> {
@@ -329,15 +321,15 @@ impl Batch<'_> {
     /// Writes down a new job.
     fn put_in(
         &mut self,
-        job: &NewJob,
+        job: &'a NewJob,
         dedup: Option<DedupRecord>,
         behind: Option<u64>,
         draft: &mut Draft,
     ) -> Result<JobId, Rejection> {
         let (state, at) = (self.state, self.moment.at);
-        let lane = state.lane_hash(&job.kind, job.schema_version, job.priority);
-        if self.queue.is_none_or(|queue| !queue.lane_by_hash.contains_key(&lane)) {
-            self.new_lanes.insert(lane, ());
+        let lane = (&*job.kind, job.schema_version, job.priority);
+        if self.queue.is_none_or(|queue| queue.find_lane(lane).is_err()) {
+            self.new_lanes.insert(lane);
             let lanes = self.queue.map_or(0, Queue::lane_count) + self.new_lanes.len();
             if lanes > LANES_MAX {
                 return Err(self.full("lanes", LANES_MAX as u64, lanes as u64));
@@ -365,7 +357,7 @@ impl Batch<'_> {
         };
         let at_once = self.due_at(job) <= at;
         let payload = draft.put(&job.payload);
-        let meta = draft.put(&meta.to_bytes());
+        let meta = draft.put_encoded(&meta);
         let overrides = (job.overrides != Overrides::default()).then(|| Box::new(job.overrides.clone()));
         draft.push(Event::Enqueued(Box::new(JobRecord {
             id,

@@ -123,7 +123,7 @@ impl State {
             self.say_delivered_out(job, &mut error);
         }
         let seq = job.id.seq();
-        let span = draft.put(&error.to_bytes());
+        let span = draft.put_encoded(&error);
         let lapsed = lease == LeaseState::Lapsed;
         if job.cancel_requested() {
             let lease = if lapsed { LeaseState::Cancelled } else { lease };

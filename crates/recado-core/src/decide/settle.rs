@@ -1,9 +1,6 @@
 //! Settle: what a worker says of its delivery, in time or late (promise 4).
 
-use alloc::boxed::Box;
 use alloc::format;
-use alloc::vec;
-use alloc::vec::Vec;
 
 use super::{evict, keep_until};
 use crate::command::{Failure, Moment, Outcome, Settle};
@@ -50,19 +47,26 @@ pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut
 
 /// Stands for a receipt and all that was said under it: the same settle again has the same.
 fn hash_of(state: &State, receipt: &Receipt, outcome: &Outcome) -> u64 {
-    let number = |number: Option<u64>| number.map_or_else(Vec::new, |number| number.to_be_bytes().into());
-    let text = |text: &Option<Box<str>>| text.as_deref().map_or_else(Vec::new, |text| text.as_bytes().into());
-    let parts: Vec<Vec<u8>> = match outcome {
-        Outcome::Ack { result } => vec![b"ack".into(), result.clone().unwrap_or_default()],
+    let hash = |parts: &[&[u8]]| state.secret.hash(domain::SETTLE, receipt.nonce, parts);
+    let number = |number: Option<u64>| number.map(u64::to_be_bytes);
+    let Hash(hash) = match outcome {
+        Outcome::Ack { result } => hash(&[b"ack", result.as_deref().unwrap_or_default()]),
         Outcome::Fail(Failure { kind, message, retryable, retry_after_ms }) => {
-            let retry = vec![u8::from(*retryable)];
-            vec![b"fail".into(), kind.as_bytes().into(), message.as_bytes().into(), retry, number(*retry_after_ms)]
+            let (retry, after) = ([u8::from(*retryable)], number(*retry_after_ms));
+            hash(&[
+                b"fail",
+                kind.as_bytes(),
+                message.as_bytes(),
+                &retry,
+                after.as_ref().map_or(&[], <[u8; 8]>::as_slice),
+            ])
         }
-        Outcome::Release { delay_ms, reason } => vec![b"release".into(), number(*delay_ms), text(reason)],
-        Outcome::Extend { .. } => vec![b"extend".into()],
+        Outcome::Release { delay_ms, reason } => {
+            let (delay, reason) = (number(*delay_ms), reason.as_deref().unwrap_or_default());
+            hash(&[b"release", delay.as_ref().map_or(&[], <[u8; 8]>::as_slice), reason.as_bytes()])
+        }
+        Outcome::Extend { .. } => hash(&[b"extend"]),
     };
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    let Hash(hash) = state.secret.hash(domain::SETTLE, receipt.nonce, &parts);
     hash as u64
 }
 
@@ -163,7 +167,7 @@ fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Dr
     let error = is_late.then(|| {
         let message = "the ack came after the delivery had timed out, and counts";
         let late = Failure { kind: "late-ack".into(), message: message.into(), ..Failure::default() };
-        draft.put(&super::retry::entry(job, at, &late).to_bytes())
+        draft.put_encoded(&super::retry::entry(job, at, &late))
     });
     draft.push(Event::Completed {
         seq: job.id.seq(),
@@ -182,7 +186,7 @@ fn ack(state: &State, at: u64, slot: Slot, result: Option<&[u8]>, draft: &mut Dr
 fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut Draft) {
     let job = &state.jobs[slot];
     let error = super::retry::entry(job, at, failure);
-    let span = draft.put(&error.to_bytes());
+    let span = draft.put_encoded(&error);
     draft.push(Event::Died {
         seq: job.id.seq(),
         at,
@@ -215,8 +219,8 @@ fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Op
         return;
     }
     let failure = failure(kind, reason);
-    let error = (delay_ms.is_some() || has_reason).then(|| super::retry::entry(job, at, &failure).to_bytes());
-    let error = error.map(|bytes| draft.put(&bytes));
+    let error = (delay_ms.is_some() || has_reason).then(|| super::retry::entry(job, at, &failure));
+    let error = error.map(|error| draft.put_encoded(&error));
     draft.push(Event::Released {
         seq: job.id.seq(),
         at,

@@ -23,7 +23,6 @@ pub(crate) mod domain {
     pub(crate) const REQUEST: u8 = 6;
     pub(crate) const PAYLOAD: u8 = 7;
     pub(crate) const ATTEMPT: u8 = 8;
-    pub(crate) const LANE: u8 = 9;
     pub(crate) const WORKER: u8 = 10;
     pub(crate) const SETTLE: u8 = 11;
     pub(crate) const GUARD: u8 = 12;

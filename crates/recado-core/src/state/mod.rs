@@ -30,7 +30,9 @@ pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key}
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
 pub use presence::Presence;
 pub use queue::LANES_MAX;
-pub(crate) use queue::{Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, Note, Queue, Spot, Task};
+pub(crate) use queue::{
+    Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, NameOfLane, Note, Queue, Spot, Task,
+};
 pub(crate) use settles::{SettleEntry, Settles};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};

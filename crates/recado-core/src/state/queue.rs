@@ -59,6 +59,15 @@ pub(crate) struct LaneName {
     pub(crate) priority: u8,
 }
 
+/// Type, schema version and priority.
+pub(crate) type NameOfLane<'a> = (&'a str, u32, u8);
+
+impl LaneName {
+    pub(crate) fn parts(&self) -> NameOfLane<'_> {
+        (&self.kind, self.schema_version, self.priority)
+    }
+}
+
 /// The lane of a finished job.
 pub(crate) const NO_LANE: u16 = u16::MAX;
 
@@ -66,7 +75,6 @@ pub(crate) const NO_LANE: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) name: Arc<LaneName>,
-    pub(crate) hash: u128,
     /// Unfinished and dead jobs that name this lane; at 0 the lane goes.
     pub(crate) jobs: u32,
     pub(crate) ready: BTreeMap<Spot, Slot>,
@@ -149,7 +157,10 @@ pub(crate) struct Queue {
     pub(crate) settings: Settings,
     pub(crate) link: Link,
     pub(crate) lanes: Vec<Option<Lane>>,
-    pub(crate) lane_by_hash: BTreeMap<u128, u16>,
+    /// Numbers of the lanes in the order of their names.
+    pub(crate) lanes_by_name: Vec<u16>,
+    /// Where the newest job stands, most likely that of the next one too.
+    pub(crate) newest_lane: u16,
     /// Lanes with a group that may give a job, highest priority first.
     pub(crate) open_lanes: BTreeSet<(u8, u16)>,
     pub(crate) next_turn: u64,
@@ -223,33 +234,37 @@ impl Queue {
     }
 
     pub(crate) fn lane_count(&self) -> usize {
-        self.lane_by_hash.len()
+        self.lanes_by_name.len()
     }
 
-    /// The lane with this hash, made if need be.
-    pub(crate) fn open_lane(&mut self, hash: u128, kind: &str, schema_version: u32, priority: u8) -> u16 {
-        if let Some(lane) = self.lane_by_hash.get(&hash) {
-            return *lane;
+    /// Number of the lane with this name, or its place among the names.
+    pub(crate) fn find_lane(&self, name: NameOfLane<'_>) -> Result<u16, usize> {
+        let newest = self.lanes.get(usize::from(self.newest_lane)).and_then(Option::as_ref);
+        if newest.is_some_and(|lane| lane.name.parts() == name) {
+            return Ok(self.newest_lane);
         }
-        let lane = Lane {
-            name: Arc::new(LaneName { kind: kind.into(), schema_version, priority }),
-            hash,
-            jobs: 0,
-            ready: BTreeMap::new(),
-            ring: BTreeSet::new(),
-        };
-        let number = match self.lanes.iter().position(Option::is_none) {
-            Some(free) => {
-                self.lanes[free] = Some(lane);
-                free
-            }
-            None => {
-                self.lanes.push(Some(lane));
-                self.lanes.len() - 1
-            }
-        };
+        let place = self.lanes_by_name.binary_search_by(|number| self.lane(*number).name.parts().cmp(&name));
+        place.map(|place| self.lanes_by_name[place])
+    }
+
+    /// One job more names the lane, which is made if need be.
+    pub(crate) fn enter_lane(&mut self, name: NameOfLane<'_>) -> u16 {
+        let number = self.find_lane(name).unwrap_or_else(|place| self.open_lane(place, name));
+        self.lane_mut(number).jobs += 1;
+        self.newest_lane = number;
+        number
+    }
+
+    fn open_lane(&mut self, place: usize, (kind, schema_version, priority): NameOfLane<'_>) -> u16 {
+        let name = Arc::new(LaneName { kind: kind.into(), schema_version, priority });
+        let lane = Some(Lane { name, jobs: 0, ready: BTreeMap::new(), ring: BTreeSet::new() });
+        let number = self.lanes.iter().position(Option::is_none).unwrap_or(self.lanes.len());
+        match self.lanes.get_mut(number) {
+            Some(free) => *free = lane,
+            None => self.lanes.push(lane),
+        }
         let number = u16::try_from(number).unwrap_or_else(|_| panic!("a queue has at most {LANES_MAX} lanes"));
-        self.lane_by_hash.insert(hash, number);
+        self.lanes_by_name.insert(place, number);
         number
     }
 
@@ -259,9 +274,8 @@ impl Queue {
         lane.jobs -= 1;
         if lane.jobs == 0 {
             assert!(lane.ready.is_empty() && lane.ring.is_empty(), "an unused lane is empty");
-            let hash = lane.hash;
+            self.lanes_by_name.retain(|there| *there != number);
             self.lanes[usize::from(number)] = None;
-            self.lane_by_hash.remove(&hash);
         }
     }
 }

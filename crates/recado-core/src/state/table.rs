@@ -4,35 +4,27 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use crate::event::{DedupRecord, DedupWindow, JobRecord};
-use crate::id::{Hash, JobId, Secret};
+use crate::id::{Hash, JobId};
 use crate::items::{ItemKind, Link};
 use crate::reply::{Place, State as JobState};
 use crate::state::job::NEVER;
 use crate::state::members::Members;
 use crate::state::slab::{NONE, Slot};
 use crate::state::{
-    Business, DedupEntry, Extra, Group, Job, Key, LaneName, NO_LANE, Saved, State, Timer, Window, domain, flag,
+    Business, DedupEntry, Extra, Group, Job, Key, LaneName, NO_LANE, Saved, State, Timer, Window, flag,
 };
-
-fn lane_hash(secret: Secret, kind: &str, schema_version: u32, priority: u8) -> u128 {
-    let number = u64::from(schema_version) << 8 | u64::from(priority);
-    secret.hash(domain::LANE, number, &[kind.as_bytes()]).0
-}
 
 impl State {
     /// Ties a job into the tables, standing nowhere yet. `position` is that of the batch it is whole in.
     pub(crate) fn tie_job(&mut self, position: u64, record: &JobRecord) -> Slot {
         let number = record.queue;
-        let lane_hash = self.lane_hash(&record.kind, record.schema_version, record.priority);
         let no_group = self.queue(number).no_group;
         let group = match record.group {
             Some(hash) => self.groups.find_or_insert(hash.0, || Group::new(hash, number)).0,
             None => no_group,
         };
         self.groups[group].jobs += 1;
-        let queue = self.queue_mut(number);
-        let lane = queue.open_lane(lane_hash, &record.kind, record.schema_version, record.priority);
-        queue.lane_mut(lane).jobs += 1;
+        let lane = self.queue_mut(number).enter_lane((&record.kind, record.schema_version, record.priority));
         let overrides = record.overrides.clone();
         let extra = overrides.map(|own| Box::new(Extra { overrides: Some(own), ..Extra::default() }));
         self.seq = self.seq.max(record.id.seq());
@@ -120,31 +112,8 @@ impl State {
         self.queue_mut(queue).leave_lane(lane);
     }
 
-    fn leave_group(&mut self, slot: Slot) {
-        let group = &mut self.groups[slot];
-        group.jobs -= 1;
-        let (is_unused, queue) = (group.jobs == 0, group.queue);
-        if is_unused && slot != self.queue(queue).no_group {
-            self.groups.remove(slot);
-        }
-    }
-
-    pub(crate) fn lane_hash(&self, kind: &str, schema_version: u32, priority: u8) -> u128 {
-        lane_hash(self.secret, kind, schema_version, priority)
-    }
-
     /// What is named by hashes of the secret is named anew: a trimmed log shows jobs before it shows the secret.
     pub(crate) fn hash_anew(&mut self) {
-        let secret = self.secret;
-        for queue in self.queues.values_mut() {
-            let lanes = queue.lanes.iter_mut().enumerate();
-            let named = lanes.filter_map(|(number, lane)| {
-                let lane = lane.as_mut()?;
-                lane.hash = lane_hash(secret, &lane.name.kind, lane.name.schema_version, lane.name.priority);
-                Some((lane.hash, number as u16))
-            });
-            queue.lane_by_hash = named.collect();
-        }
         let in_flight = self.queues.values().flat_map(|queue| queue.in_flight.values());
         let marked = in_flight.map(|slot| &self.jobs[*slot]).filter(|job| job.cancel_requested());
         let marks = marked.filter_map(|job| Some((self.worker_hash(job.lease()?.worker.as_deref()?), job.id)));
@@ -154,17 +123,22 @@ impl State {
     /// Moves a job that stands nowhere to another lane of its queue.
     pub(crate) fn change_priority(&mut self, slot: Slot, priority: u8) {
         let (number, before) = (self.jobs[slot].queue, self.jobs[slot].lane);
-        let lane = self.queue(number).lane(before);
-        if lane.name.priority == priority {
-            return;
+        let name = Arc::clone(&self.queue(number).lane(before).name);
+        if name.priority != priority {
+            let queue = self.queue_mut(number);
+            let after = queue.enter_lane((&name.kind, name.schema_version, priority));
+            queue.leave_lane(before);
+            self.jobs[slot].lane = after;
         }
-        let (kind, version) = (lane.name.kind.clone(), lane.name.schema_version);
-        let hash = self.lane_hash(&kind, version, priority);
-        let queue = self.queue_mut(number);
-        let after = queue.open_lane(hash, &kind, version, priority);
-        queue.lane_mut(after).jobs += 1;
-        queue.leave_lane(before);
-        self.jobs[slot].lane = after;
+    }
+
+    fn leave_group(&mut self, slot: Slot) {
+        let group = &mut self.groups[slot];
+        group.jobs -= 1;
+        let (is_unused, queue) = (group.jobs == 0, group.queue);
+        if is_unused && slot != self.queue(queue).no_group {
+            self.groups.remove(slot);
+        }
     }
 
     /// The job takes a deduplication key, from whoever held it.
