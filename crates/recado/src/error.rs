@@ -101,6 +101,11 @@ impl Error {
         matches!(self, Self::Unavailable(_) | Self::Unreachable { .. } | Self::AnswerLost { .. })
     }
 
+    /// Whether a worker may as well give up: everything else may pass, if only when someone does something.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Refused(problem) if matches!(problem.status(), 400 | 401 | 403 | 503))
+    }
+
     /// What a refusal or an unavailable queue becomes.
     pub(crate) fn from_problem(problem: Problem) -> Self {
         match problem.status() {

@@ -23,6 +23,7 @@ mod enqueue;
 mod error;
 mod job;
 pub mod layer;
+mod pause;
 mod recado;
 #[cfg(feature = "testing")]
 pub mod testing;

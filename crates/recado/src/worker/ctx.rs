@@ -33,7 +33,7 @@ pub(super) type Said = (u64, f64);
 pub struct Ctx(Arc<Run>);
 
 struct Run {
-    delivery: Delivery,
+    delivery: Arc<Delivery>,
     recado: Recado,
     deadline: Option<Instant>,
     parent: Option<TraceContext>,
@@ -46,7 +46,7 @@ struct Run {
 
 impl Ctx {
     pub(super) fn new(
-        delivery: Delivery,
+        delivery: Arc<Delivery>,
         recado: Recado,
         deadline: Option<Instant>,
         (key, progress): (u64, mpsc::UnboundedSender<Said>),

@@ -1,6 +1,7 @@
 //! What a worker holds: deliveries, their leases, and what became of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use recado_core::{JobId, Outcome, Settle};
@@ -62,7 +63,7 @@ pub(super) enum Stage {
 
 /// One delivery.
 pub(super) struct Held {
-    pub(super) delivery: Delivery,
+    pub(super) delivery: Arc<Delivery>,
     pub(super) lease: Lease,
     pub(super) stage: Stage,
     /// The job went on without this delivery.
@@ -74,7 +75,7 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn new(delivery: Delivery, now: Instant) -> Self {
         let lease = Lease::new(&delivery, now);
-        Self { delivery, lease, stage: Stage::Waits(now), is_lost: false, progress: None }
+        Self { delivery: Arc::new(delivery), lease, stage: Stage::Waits(now), is_lost: false, progress: None }
     }
 
     /// Still needs its lease, and has it.

@@ -21,7 +21,7 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 async fn what_a_job_enqueues_continues_the_producers_trace(world: World) {
     let recado = &world.recado;
     recado.enqueue(mail("first")).header("traceparent", PARENT).await.unwrap();
-    let seen: Arc<Mutex<Vec<(Option<TraceContext>, TraceContext)>>> = Arc::default();
+    let seen = Arc::new(Mutex::new(Vec::new()));
     let traces = Arc::clone(&seen);
     let run = move |ctx: Ctx, job: Mail| {
         traces.lock().unwrap().push((ctx.parent_trace(), ctx.trace()));

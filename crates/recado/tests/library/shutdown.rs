@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recado::{BoxError, Ctx, Worker};
 
-use crate::support::{AtWork, Mail, World, mail, reaches, until};
+use crate::support::{AtWork, Mail, World, mail, until};
 
 over_both! {
     a_stop_under_load_burns_no_attempt_and_does_no_job_twice
@@ -48,12 +48,13 @@ async fn a_stop_under_load_burns_no_attempt_and_does_no_job_twice(world: World) 
 async fn what_does_not_finish_within_the_grace_is_given_back(world: World) {
     let recado = &world.recado;
     let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
-    let run = |_: Ctx, _: Mail| async {
-        std::future::pending::<()>().await;
-        Ok::<_, BoxError>(String::new())
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let run = move |ctx: Ctx, _: Mail| {
+        begun.send(ctx.id()).unwrap();
+        std::future::pending::<Result<String, BoxError>>()
     };
     let worker = AtWork::start(Worker::builder(recado).grace(Duration::ZERO).handle(run));
-    reaches(recado, id, "inFlight").await;
+    assert_eq!(begins.recv().await, Some(id));
     let summary = worker.stop().await;
     assert_eq!((summary.released, summary.failed), (1, 0));
     let job = recado.job(id).await.unwrap();

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use recado_contract::problem::Problem;
+use recado_contract::problem::{Code, Problem};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::pause::Pauses;
 
 pub(super) struct Http {
     client: reqwest::Client,
@@ -18,17 +19,20 @@ pub(super) struct Http {
 }
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 impl Http {
     pub(super) fn new(text: &str, key: Option<&str>) -> Result<Self, Error> {
         let wrong = |why: &str| Error::Url { url: text.into(), why: why.into() };
-        let base = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        let mut base = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong("it needs http or https and a host"));
         }
         if base.scheme() == "https" && !cfg!(feature = "tls") {
             return Err(wrong("this program was built without the feature `tls`"));
         }
+        // What it asks for stands below the path of the address.
+        base.set_path(&format!("{}/", base.path().trim_end_matches('/')));
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
             let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| wrong("the key is none"))?;
@@ -39,6 +43,9 @@ impl Http {
             .default_headers(headers)
             .connect_timeout(CONNECT_TIME_MAX)
             .tcp_nodelay(true)
+            // The server leaves an idle connection after 75 s.
+            .pool_idle_timeout(IDLE_TIME_MAX)
+            .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| wrong(&error.to_string()))?;
         Ok(Self { client, base, url: text.into() })
@@ -52,7 +59,7 @@ impl Http {
         body: Option<Vec<u8>>,
         timeout: Duration,
     ) -> Result<Bytes, Error> {
-        let url = self.base.join(path).map_err(|error| self.protocol(error.to_string()))?;
+        let url = self.base.join(path.trim_start_matches('/')).map_err(|error| self.protocol(error.to_string()))?;
         let mut request = self.client.request(method, url).timeout(timeout);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
@@ -65,6 +72,10 @@ impl Http {
         }
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Err(Error::from_problem(problem)),
+            // Something before the server, which is busy or cannot reach it.
+            Err(_) if status.is_server_error() => {
+                Err(Error::Unavailable(Problem::new(Code::Overloaded, format!("{} answers {status}", self.url))))
+            }
             Err(_) => Err(self.protocol(format!("status {status} without a problem"))),
         }
     }
@@ -86,14 +97,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Waits between attempts, twice as long each time, until a deadline.
 pub(super) struct Patience {
     deadline: Instant,
-    pause: Duration,
+    pauses: Pauses,
     /// An attempt before may have been taken, whatever became of the last.
     lost: Option<Error>,
 }
 
 impl Patience {
     pub(super) fn until(deadline: Instant) -> Self {
-        Self { deadline, pause: PAUSE_MIN, lost: None }
+        Self { deadline, pauses: Pauses::new(PAUSE_MIN, PAUSE_MAX), lost: None }
     }
 
     /// Waits, or gives the error back when it will not pass or the time is over.
@@ -101,8 +112,7 @@ impl Patience {
         if !error.is_transient() {
             return Err(error);
         }
-        // Half of it is luck, so that those who were cut off together do not come back together.
-        let pause = self.pause.mul_f64(0.5 + rand::random::<f64>() / 2.0);
+        let pause = self.pauses.next();
         if Instant::now() + pause > self.deadline {
             return Err(self.lost.take().unwrap_or(error));
         }
@@ -110,7 +120,6 @@ impl Patience {
             self.lost = Some(error);
         }
         tokio::time::sleep(pause).await;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(())
     }
 }

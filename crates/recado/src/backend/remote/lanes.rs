@@ -150,7 +150,7 @@ async fn send(http: &Http, queue: &str, lane: &mut Lane, batch: Vec<Order>) {
     while let Some(mut batch) = todo.pop() {
         match post(http, queue, lane, &batch).await {
             Ok(placed) => answer(batch, placed),
-            Err(error @ Error::Refused(_)) if batch.len() > 1 => {
+            Err(error @ Error::Refused(_)) if batch.len() > 1 && !error.is_outcome_unknown() => {
                 tracing::debug!(%error, jobs = batch.len(), "a batch was refused: its halves go by themselves");
                 let second = batch.split_off(batch.len() / 2);
                 todo.extend([second, batch]);

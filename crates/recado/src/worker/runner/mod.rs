@@ -1,0 +1,296 @@
+//! The worker at work: one task that knows everything, and the runs it started.
+//!
+//! It holds at most one receive and one settle under way. Ends are settled with the next receive, or by
+//! themselves when none is about to be sent; a settle whose answer was lost is sent again, which is harmless
+//! (promise 4). A run whose lease was lost is told, and settles nothing.
+
+mod answers;
+mod calls;
+mod stop;
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::Receive;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::builder::Plan;
+use super::ctx::{Ctx, Said};
+use super::held::{Book, Stage};
+use super::pace::Pace;
+use super::registry::Registry;
+use super::run::{self, Ending, released};
+use super::{Summary, Worker};
+use crate::backend::{Received, SettleAnswer};
+use crate::delivery::Delivery;
+use crate::error::Error;
+use crate::pause::Pauses;
+use crate::recado::Recado;
+
+/// An end waits so long for others to go with it.
+const LINGER: Duration = Duration::from_millis(2);
+/// A job fetched ahead waits so long for a free place; then others may have it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Progress of a job is sent at most so often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// After a call that failed: the first wait, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long a runner goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Until it is stopped.
+    Serve,
+    /// Until nothing is due.
+    Drain,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Working,
+    /// Nothing more is taken; what runs may go on until then.
+    Stopping(Instant),
+    /// What still runs was cut off; what is left is settled until then.
+    Ending(Instant),
+}
+
+/// What a settle is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    End,
+    Extend,
+}
+
+type Under<T> = Option<(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>, Vec<(u64, Sent)>)>;
+
+/// When a call that failed may be made again.
+struct Pause {
+    pauses: Pauses,
+    until: Option<Instant>,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self { pauses: Pauses::new(PAUSE.0, PAUSE.1), until: None }
+    }
+}
+
+impl Pause {
+    fn after_failure(&mut self) {
+        self.until = Some(Instant::now() + self.pauses.next());
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now)
+    }
+}
+
+pub(super) struct Runner {
+    recado: Recado,
+    plan: Arc<Plan>,
+    registry: Arc<Registry>,
+    mode: Mode,
+    phase: Phase,
+    book: Book,
+    /// Fetched ahead, in the order they came.
+    waiting: VecDeque<u64>,
+    runs: JoinSet<Ending>,
+    /// Which delivery a run is of, and since when.
+    running: HashMap<Id, (u64, Instant)>,
+    /// Ends to be settled.
+    outbox: VecDeque<u64>,
+    /// Since when the oldest of them waits.
+    outbox_since: Option<Instant>,
+    receiving: Under<Received>,
+    /// What the present receive asks for, until it is answered.
+    asked: Option<Receive>,
+    settling: Under<SettleAnswer>,
+    receive_pause: Pause,
+    settle_pause: Pause,
+    /// What handlers say of their progress.
+    said: (mpsc::UnboundedSender<Said>, mpsc::UnboundedReceiver<Said>),
+    pace: Pace,
+    summary: Summary,
+    failed: Option<Error>,
+}
+
+impl Runner {
+    pub(super) fn new(worker: &Worker, mode: Mode) -> Self {
+        Self {
+            recado: worker.recado.clone(),
+            plan: Arc::clone(&worker.plan),
+            registry: Arc::clone(&worker.registry),
+            mode,
+            phase: Phase::Working,
+            book: Book::default(),
+            waiting: VecDeque::new(),
+            runs: JoinSet::new(),
+            running: HashMap::new(),
+            outbox: VecDeque::new(),
+            outbox_since: None,
+            receiving: None,
+            asked: None,
+            settling: None,
+            receive_pause: Pause::default(),
+            settle_pause: Pause::default(),
+            said: mpsc::unbounded_channel(),
+            pace: Pace::default(),
+            summary: Summary::default(),
+            failed: None,
+        }
+    }
+
+    /// Works until `stop`, and then to the end of what is begun.
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
+        let mut stop = pin!(stop);
+        loop {
+            let now = Instant::now();
+            self.start_waiting(now);
+            self.ask(now);
+            self.flush(now);
+            if self.is_over(now) {
+                return self.failed.map_or(Ok(self.summary), Err);
+            }
+            let wake_at = self.wake_at(now);
+            tokio::select! {
+                biased;
+                () = &mut stop, if self.phase == Phase::Working => self.stop(),
+                Some(ended) = self.runs.join_next_with_id() => self.ended(ended),
+                received = under_way(&mut self.receiving) => self.received(received),
+                answer = under_way(&mut self.settling) => self.settled(answer),
+                Some((key, share)) = self.said.1.recv() => self.note_progress(key, share),
+                () = sleep_until(wake_at) => self.on_time(),
+            }
+        }
+    }
+
+    fn places(&self) -> usize {
+        match self.mode {
+            Mode::Serve => self.plan.concurrency,
+            Mode::Drain => 1,
+        }
+    }
+
+    /// Gives free places to what waits.
+    fn start_waiting(&mut self, now: Instant) {
+        while self.running.len() < self.places() && self.phase == Phase::Working {
+            let Some(key) = self.waiting.pop_front() else { return };
+            self.start(key, now);
+        }
+    }
+
+    fn start(&mut self, key: u64, now: Instant) {
+        let Some(held) = self.book.held.get_mut(&key) else { return };
+        let Some(handler) = self.registry.find(&held.delivery.kind, held.delivery.schema_version) else {
+            // The types were declared, so it should not have come.
+            tracing::error!(job = %held.delivery.id, kind = %held.delivery.kind, "no handler for this job: it is given back");
+            held.stage = Stage::Ended(released("no handler"));
+            self.queue_end(key, now);
+            return;
+        };
+        let own = held.delivery.timeout_at.map(|at| held.lease.here(at));
+        let deadline = self.plan.timeout.map(|timeout| now + timeout).into_iter().chain(own).min();
+        let ctx = Ctx::new(Arc::clone(&held.delivery), self.recado.clone(), deadline, (key, self.said.0.clone()));
+        held.stage = Stage::Runs(ctx.clone());
+        let run = self.runs.spawn(run::run(handler, ctx));
+        self.running.insert(run.id(), (key, now));
+    }
+
+    fn queue_end(&mut self, key: u64, now: Instant) {
+        self.outbox.push_back(key);
+        self.outbox_since.get_or_insert(now);
+    }
+
+    fn take_in(&mut self, jobs: Vec<Delivery>) {
+        let now = Instant::now();
+        for delivery in jobs {
+            let key = self.book.add(delivery, now);
+            self.waiting.push_back(key);
+        }
+        if self.phase != Phase::Working {
+            self.give_back_waiting(|_| true);
+        }
+    }
+
+    /// Gives back what waits for a place, as far as it should.
+    fn give_back_waiting(&mut self, should: impl Fn(Instant) -> bool) {
+        let now = Instant::now();
+        for key in mem::take(&mut self.waiting) {
+            let Some(held) = self.book.held.get_mut(&key) else { continue };
+            match held.stage {
+                Stage::Waits(since) if should(since) => {
+                    held.stage = Stage::Ended(released("fetched ahead and not begun"));
+                    self.queue_end(key, now);
+                }
+                _ => self.waiting.push_back(key),
+            }
+        }
+    }
+
+    /// A run has ended.
+    fn ended(&mut self, ended: Result<(Id, Ending), JoinError>) {
+        let (id, ending) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => (error.id(), Ending::Aborted),
+            // A handler's panic was caught already: this one came while its future was dropped.
+            Err(error) => (error.id(), Ending::Panicked(error.to_string())),
+        };
+        let Some((key, began)) = self.running.remove(&id) else { return };
+        let now = Instant::now();
+        self.pace.add(now - began);
+        let Some(held) = self.book.held.get_mut(&key) else { return };
+        if held.is_lost {
+            self.book.held.remove(&key);
+            self.summary.overtaken += 1;
+            return;
+        }
+        held.stage = Stage::Ended(ending.outcome(&self.plan.classifiers));
+        self.queue_end(key, now);
+    }
+
+    fn note_progress(&mut self, key: u64, share: f64) {
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let Some(held) = self.book.held.get_mut(&key).filter(|held| held.is_live()) else { return };
+        held.progress = Some(share.to_string().into_bytes());
+        held.lease.extend_at = held.lease.extend_at.min(Instant::now() + PROGRESS_EVERY);
+    }
+
+    /// When something is to be done though nothing comes.
+    fn wake_at(&self, now: Instant) -> Option<Instant> {
+        let after_pause = |at: Instant, pause: &Pause| pause.until.map_or(at, |until| at.max(until));
+        let flush = self.outbox_since.map(|since| since + self.linger());
+        let flush = flush.into_iter().chain(self.book.next_extend()).min();
+        let flush = flush.filter(|_| self.settling.is_none()).map(|at| after_pause(at, &self.settle_pause));
+        let oldest = self.waiting.front().and_then(|key| match self.book.held.get(key)?.stage {
+            Stage::Waits(since) => Some(since + PATIENCE),
+            _ => None,
+        });
+        let may_ask = self.receiving.is_none() && (self.phase == Phase::Working || self.asked.is_some());
+        let ask = self.receive_pause.until.filter(|until| may_ask && *until > now);
+        let phase = match self.phase {
+            Phase::Working => None,
+            Phase::Stopping(until) | Phase::Ending(until) => Some(until),
+        };
+        [flush, oldest, ask, phase].into_iter().flatten().min()
+    }
+}
+
+/// Waits for what is under way, and takes it out.
+async fn under_way<T>(under: &mut Under<T>) -> (Result<T, Error>, Vec<(u64, Sent)>) {
+    let Some((future, _)) = under else { return std::future::pending().await };
+    let done = future.await;
+    (done, under.take().map(|(_, sent)| sent).unwrap_or_default())
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
