@@ -1,15 +1,15 @@
 //! Bulk actions: what touches many jobs is an item with a selection and a cursor, done in steps.
 //!
-//! The order of a task's work, and so of its cursor, is by *part* and then by place in line. Parts of waiting
-//! jobs are [`PART_DELAYED`] (so that what becomes due meanwhile is met later), the lanes by number from
-//! [`PART_LANES`], then [`PART_ASIDE`]; a forced delete goes on with
-//! [`PART_IN_FLIGHT`], [`PART_DEAD`], [`PART_FINISHED`]. Replay and discard have the one part of the dead, or
-//! the list of jobs that was given.
+//! The order of a task's work, and so of its cursor, is by *part* and then by place in line. A waiting job that
+//! carries an idempotency key is in [`PART_KEYED`] wherever it stands, for its key moves it to and fro. The
+//! others only go forward: blocked ones ([`PART_ASIDE`]) to [`PART_DELAYED`], and those to the lanes by number
+//! from [`PART_LANES`]. A forced delete goes on with [`PART_IN_FLIGHT`], [`PART_DEAD`], [`PART_FINISHED`].
+//! Replay and discard have the one part of the dead, or the list of jobs that was given.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use super::{audit, find_queue, still_there};
 use crate::command::{Action, Actor, Filter, Moment, NewTask, Rate, Select};
@@ -20,12 +20,13 @@ use crate::rejection::Rejection;
 use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
 use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, TASKS_RUNNING_MAX, Task, domain};
 
-const PART_DELAYED: u32 = 0;
-const PART_LANES: u32 = 1;
-const PART_ASIDE: u32 = PART_LANES + LANES_MAX as u32;
-const PART_IN_FLIGHT: u32 = PART_ASIDE + 1;
-const PART_DEAD: u32 = PART_ASIDE + 2;
-const PART_FINISHED: u32 = PART_ASIDE + 3;
+const PART_KEYED: u32 = 0;
+const PART_ASIDE: u32 = 1;
+const PART_DELAYED: u32 = 2;
+const PART_LANES: u32 = 3;
+const PART_IN_FLIGHT: u32 = PART_LANES + LANES_MAX as u32;
+const PART_DEAD: u32 = PART_IN_FLIGHT + 1;
+const PART_FINISHED: u32 = PART_IN_FLIGHT + 2;
 
 /// Jobs that one step looks at, whether or not they are meant.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -221,22 +222,58 @@ impl State {
             if part > step.cursor.part {
                 step.cursor = Cursor { part, spot: Hash(0) };
             }
-            let Some(line) = line_of(queue, part) else { continue };
-            let after = Spot(step.cursor.spot.0);
-            for (spot, slot) in line.range((core::ops::Bound::Excluded(after), core::ops::Bound::Unbounded)) {
+            for (spot, slot) in self.line_of(queue, part, step.cursor.spot.0) {
                 if step.jobs.len() == max || looked_at == LOOKED_AT_MAX {
                     return;
                 }
                 looked_at += 1;
-                step.cursor.spot = Hash(spot.0);
-                let job = &self.jobs[*slot];
-                if self.is_meant(record, job) {
+                step.cursor.spot = Hash(spot);
+                let job = slot.map(|slot| &self.jobs[slot]);
+                let is_here = |job: &&Job| !job.state.is_waiting() || job.carries_key() == (part == PART_KEYED);
+                if let Some(job) = job.filter(is_here).filter(|job| self.is_meant(record, job)) {
                     step.jobs.push((job.id.seq(), job.payload()));
                     step.cursors.push(step.cursor);
                 }
             }
         }
         step.last = true;
+    }
+
+    /// Places behind `after` in a part, with the job that stands there if it is one of the queue's.
+    fn line_of<'a>(
+        &'a self,
+        queue: &'a Queue,
+        part: u32,
+        after: u128,
+    ) -> Box<dyn Iterator<Item = (u128, Option<Slot>)> + 'a> {
+        let line = match part {
+            PART_KEYED if queue.keys == 0 => None,
+            PART_KEYED => return Box::new(self.keyed(queue, after)),
+            PART_ASIDE => Some(&queue.aside),
+            PART_DELAYED => Some(&queue.delayed),
+            PART_IN_FLIGHT => Some(&queue.in_flight),
+            PART_DEAD => Some(&queue.dead),
+            PART_FINISHED => Some(&queue.finished),
+            lane => queue.lanes.get((lane - PART_LANES) as usize).and_then(Option::as_ref).map(|lane| &lane.ready),
+        };
+        let behind = (Bound::Excluded(Spot(after)), Bound::Unbounded);
+        Box::new(line.into_iter().flat_map(move |line| line.range(behind)).map(|(spot, slot)| (spot.0, Some(*slot))))
+    }
+
+    /// Waiting jobs that carry a key, by key and sequence number; a key of another queue is a place without one.
+    fn keyed<'a>(&'a self, queue: &'a Queue, after: u128) -> impl Iterator<Item = (u128, Option<Slot>)> + 'a {
+        let first = (after >> 64) as Slot;
+        (first..self.keys.slots()).flat_map(move |slot| {
+            let place = move |seq: u64| u128::from(slot) << 64 | u128::from(seq);
+            let key = self.keys.get(slot);
+            let ours = key.filter(|key| key.queue == queue.record.number);
+            let above = if slot == first { after as u64 } else { 0 };
+            let jobs = ours.into_iter().flat_map(move |key| key.jobs.oldest_first(above, &self.jobs));
+            let jobs =
+                jobs.map(move |(seq, job)| (place(seq), Some(job).filter(|job| self.jobs[*job].state.is_waiting())));
+            let passed = (ours.is_none() && slot > first).then(|| (place(0), None));
+            jobs.chain(passed)
+        })
     }
 
     fn is_meant(&self, record: &TaskRecord, job: &Job) -> bool {
@@ -294,18 +331,7 @@ fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> 
         TaskKind::Replay | TaskKind::Discard => from.max(PART_DEAD)..PART_DEAD + 1,
         TaskKind::DeleteQueue => from..PART_FINISHED + 1,
     };
-    range.filter(move |part| *part < lanes_end || *part >= PART_ASIDE)
-}
-
-fn line_of(queue: &Queue, part: u32) -> Option<&BTreeMap<Spot, Slot>> {
-    match part {
-        PART_ASIDE => Some(&queue.aside),
-        PART_DELAYED => Some(&queue.delayed),
-        PART_IN_FLIGHT => Some(&queue.in_flight),
-        PART_DEAD => Some(&queue.dead),
-        PART_FINISHED => Some(&queue.finished),
-        part => queue.lanes.get((part - PART_LANES) as usize)?.as_ref().map(|lane| &lane.ready),
-    }
+    range.filter(move |part| *part < lanes_end || *part >= PART_IN_FLIGHT)
 }
 
 pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Draft) -> Result<Reply, Rejection> {

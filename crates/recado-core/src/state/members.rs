@@ -86,6 +86,19 @@ impl<L: Lines> Members<L> {
         }
     }
 
+    /// Those with a sequence number above this one, oldest first.
+    pub(crate) fn oldest_first(&self, above: u64, jobs: &Table<Job>) -> impl Iterator<Item = (u64, Slot)> {
+        let only = match self {
+            Self::One(slot) => Some((jobs[*slot].id.seq(), *slot)).filter(|(seq, _)| *seq > above),
+            _ => None,
+        };
+        let many = match self {
+            Self::Many(crowd) => Some(crowd.all.range(above.saturating_add(1)..).map(|(seq, slot)| (*seq, *slot))),
+            _ => None,
+        };
+        only.into_iter().chain(many.into_iter().flatten())
+    }
+
     /// Those with a sequence number below this one, newest first.
     pub(crate) fn newest_first(&self, below: u64, jobs: &Table<Job>) -> impl Iterator<Item = (u64, Slot)> {
         let only = match self {

@@ -62,6 +62,11 @@ impl<T> Slab<T> {
         self.len
     }
 
+    /// All slots, empty ones too, are below this.
+    pub(crate) fn slots(&self) -> Slot {
+        (self.chunks.len() * CHUNK) as Slot
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
         let numbered = self.chunks.iter().flatten().enumerate();
         numbered.filter_map(|(slot, value)| Some((slot as Slot, value.as_ref()?)))
@@ -195,6 +200,10 @@ impl<T: Keyed> Table<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    pub(crate) fn slots(&self) -> Slot {
+        self.slab.slots()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {

@@ -134,6 +134,26 @@ fn a_purge_takes_what_waited_when_it_began() {
     );
 }
 
+/// A key that is taken, freed or given to the next moves jobs between line and aside; none slips through.
+#[test]
+fn a_purge_meets_every_job_of_a_key() {
+    check(
+        r#"
+        t=0 enqueue q a key=k ; b key=k ; c key=k ; d key=k ; e key=k ; f key=k -> a b c d e f created
+        purge q                                                                 -> task 1 completed 6/6
+        enqueue q k1 key=k p=5 ; k2 key=k p=5 ; w p=1 ; x p=1 ; y p=1 ; z p=1   -> k1 k2 w x y z
+        receive q                                                               -> k1
+        steps off                                                               ->
+        purge q                                                                 -> task 2 running 0/0
+        step 2                                                                  ->
+        release k1                                                              -> ok
+        steps on                                                                ->
+        task 2                                                                  -> task 2 completed 5/5
+        stats q                                                                 -> ready=1
+        "#,
+    );
+}
+
 #[test]
 fn a_receipt_of_a_purged_job_says_so() {
     check(
