@@ -33,6 +33,9 @@ if [ "${1:-build}" = test ]; then
         case $tool in fmt) component=rustfmt package=rustfmt ;; *) component=clippy package=rust-clippy ;; esac
         if have rustup; then rustup component add "$component"; else apt "$package"; fi
     done
+    # The stores of steps that are done once are tested against the real ones, each started by its test.
+    have pg_ctl || compgen -G "/usr/lib/postgresql/*/bin/pg_ctl" >/dev/null || apt postgresql
+    have redis-server || apt redis-server
     # Tests of the binary step its wall clock and fail its system calls.
     missing=()
     compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)

@@ -15,7 +15,7 @@ step "purity of the core"
 scripts/check-purity.sh
 
 step "lints"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 step "tests"
-cargo test --workspace --locked --no-fail-fast
+cargo test --workspace --all-features --locked --no-fail-fast

@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod faults;
+pub mod guard;
 #[cfg(feature = "http")]
 mod http;
 pub mod job;

@@ -23,6 +23,7 @@ mod enqueue;
 mod error;
 mod job;
 pub mod layer;
+pub mod once;
 mod pause;
 mod recado;
 #[cfg(feature = "testing")]

@@ -18,6 +18,7 @@ use crate::delivery::JobFailure;
 use crate::enqueue::{Enqueue, EnqueueAll, Enqueued};
 use crate::error::Error;
 use crate::job::Job;
+use crate::once::{Once, QueueStore, Step, Store};
 
 /// A queue, in this process or on a server. Cheap to clone. Connections to a server live on the Tokio runtime that
 /// made them: a program with several runtimes connects once in each.
@@ -135,6 +136,20 @@ impl Recado {
     /// [`Error::Refused`] `job-not-waiting` when it has ended, `gone` when it is not there.
     pub async fn cancel(&self, id: JobId) -> Result<(), Error> {
         self.backend.cancel(id, None).await
+    }
+
+    /// Does a step at most once successfully, across processes and crashes: whoever calls first does it, and
+    /// everyone else gets its saved result, for `ttl` after the success. Await it; see [`crate::once`].
+    ///
+    /// The queue must be there: the first enqueue makes it.
+    pub fn once<'a, F>(&self, queue: &str, key: &str, ttl: Duration, work: F) -> Once<'a, F> {
+        Once::new(self.once_store(), Step::new(queue, key).keep_for(ttl), work)
+    }
+
+    /// The queue as a store of steps.
+    #[must_use]
+    pub fn once_store(&self) -> Arc<dyn Store> {
+        Arc::new(QueueStore(Arc::clone(&self.backend)))
     }
 
     /// Ends an embedded queue after all that was answered is durable: its directory can be opened again. Every

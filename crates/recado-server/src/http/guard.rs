@@ -4,6 +4,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use recado_contract::guard;
 use recado_core::{Command, GuardAction, GuardBegin, GuardUse, JobId, Reply};
 use recado_shard::Once;
 use serde::{Deserialize, Serialize};
@@ -11,15 +12,14 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::job::raw;
-use super::new_job::span;
 use super::{App, Queue, answer, body, job_id, path_param, unexpected};
 use crate::faults::Faults;
 use crate::json;
-use crate::limits::{GUARD_HOLD_MS_DEFAULT, GUARD_TTL_MS_DEFAULT, RESULT_BYTES_MAX};
+use crate::limits::{GUARD_HOLD_MS_DEFAULT, GUARD_TTL_MS_DEFAULT};
 use crate::openapi::OnQueue;
 use crate::problem::{Code, Problem};
 use crate::query::Params;
-use crate::{options, time};
+use crate::{duration, time};
 
 /// Who wants to do it, and for how long.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -132,19 +132,30 @@ impl<S: Send + Sync> FromRequestParts<S> for Key {
 impl BeginBody {
     fn check(self, queue: Box<str>, key: Box<str>) -> Result<GuardBegin, Problem> {
         let mut faults = Faults::default();
-        let ttl_ms = span("/ttl", self.ttl.as_deref(), 1, &mut faults).unwrap_or(GUARD_TTL_MS_DEFAULT);
+        let ttl_ms = ms(self.ttl.as_deref(), "/ttl", GUARD_TTL_MS_DEFAULT, &mut faults);
         let hold_ms = hold_ms(self.hold_for.as_deref(), &mut faults);
-        if self.receipt.is_some() && self.job.is_none() {
-            faults.at("/receipt", "goes with job only");
-        }
+        let has_job = self.job.is_some();
         let job = job(self.job.as_deref(), &mut faults)?;
+        let receipt = self.receipt.filter(|_| job.is_some() || !has_job);
+        let begin = GuardBegin { queue, key, ttl_ms, hold_ms, job, receipt };
+        guard::check_begin(&begin, &mut faults);
         faults.finish()?;
-        Ok(GuardBegin { queue, key, ttl_ms, hold_ms, job, receipt: self.receipt })
+        Ok(begin)
     }
 }
 
 fn hold_ms(text: Option<&str>, faults: &mut Faults) -> u64 {
-    options::visibility_ms(text, "/holdFor", faults).unwrap_or(GUARD_HOLD_MS_DEFAULT)
+    ms(text, "/holdFor", GUARD_HOLD_MS_DEFAULT, faults)
+}
+
+fn ms(text: Option<&str>, pointer: &str, default: u64, faults: &mut Faults) -> u64 {
+    text.map(duration::parse)
+        .transpose()
+        .unwrap_or_else(|message| {
+            faults.at(pointer, message);
+            None
+        })
+        .unwrap_or(default)
 }
 
 /// A well-formed id that cannot be there is gone; anything else is a mistake in the body.
@@ -208,12 +219,10 @@ pub(crate) async fn complete(
     Params::parse(request.uri().query(), &[])?;
     let body = body::json(request).await?;
     let asked: CompleteBody<'_> = json::parse(&body)?;
-    let mut faults = Faults::default();
-    faults.check_free("/result", asked.result, RESULT_BYTES_MAX);
-    faults.finish()?;
     let result = asked.result.map(|raw| raw.get().as_bytes().to_vec());
     let action = GuardAction::Complete { result };
-    let (repeated, _) = act(&app, GuardUse { queue, key, token: asked.token, action }).await?;
+    let wanted = GuardUse { queue, key, token: asked.token, action };
+    let (repeated, _) = act(&app, wanted, Faults::default()).await?;
     Ok(answer(StatusCode::OK, &UsedBody::Done { repeated }))
 }
 
@@ -233,7 +242,8 @@ pub(crate) async fn abort(
     Params::parse(request.uri().query(), &[])?;
     let body = body::json(request).await?;
     let asked: AbortBody = json::parse(&body)?;
-    let (repeated, _) = act(&app, GuardUse { queue, key, token: asked.token, action: GuardAction::Abort }).await?;
+    let wanted = GuardUse { queue, key, token: asked.token, action: GuardAction::Abort };
+    let (repeated, _) = act(&app, wanted, Faults::default()).await?;
     Ok(answer(StatusCode::OK, &UsedBody::Aborted { repeated }))
 }
 
@@ -255,14 +265,15 @@ pub(crate) async fn extend(
     let asked: ExtendBody = json::parse(&body)?;
     let mut faults = Faults::default();
     let action = GuardAction::Extend { hold_ms: hold_ms(asked.hold_for.as_deref(), &mut faults) };
-    faults.finish()?;
-    match act(&app, GuardUse { queue, key, token: asked.token, action }).await? {
+    match act(&app, GuardUse { queue, key, token: asked.token, action }, faults).await? {
         (_, Some(until)) => Ok(answer(StatusCode::OK, &UsedBody::Processing { until: time::text(until) })),
         (_, None) => Err(unexpected(&"an extend without its end")),
     }
 }
 
-async fn act(app: &App, wanted: GuardUse) -> Result<(bool, Option<u64>), Problem> {
+async fn act(app: &App, wanted: GuardUse, mut faults: Faults) -> Result<(bool, Option<u64>), Problem> {
+    guard::check_use(&wanted, &mut faults);
+    faults.finish()?;
     match app.shard.call(Command::GuardUse(wanted)).await? {
         Reply::Guarded { repeated, until } => Ok((repeated, until)),
         other => Err(unexpected(&other)),

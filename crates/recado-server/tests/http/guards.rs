@@ -221,6 +221,7 @@ fn every_parameter_is_checked() {
     }
     say(&server, &"k".repeat(256), "begin", &json!({})).expect(200);
     say(&server, &"k".repeat(257), "begin", &json!({})).problem(400, "invalid-request");
+    say(&server, "%2E%2E", "begin", &json!({})).problem(400, "invalid-request");
     say(&server, "a%0Ab", "begin", &json!({})).problem(400, "invalid-request");
     say(&server, "k", "begin?ttl=1s", &json!({})).problem(400, "invalid-request");
     let gone = json!({"job": "job_00000000000000000000000000000000"});

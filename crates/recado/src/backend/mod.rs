@@ -2,6 +2,7 @@
 //! an embedded queue and a server ends here.
 
 mod embedded;
+mod guard;
 mod remote;
 
 use std::sync::Arc;

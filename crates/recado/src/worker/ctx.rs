@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::{Delivery, JobFailure};
+use crate::once::{Once, Step};
 use crate::recado::Recado;
 use crate::trace::{TRACEPARENT, TraceContext};
 
@@ -220,6 +221,16 @@ impl Ctx {
             hash.update(part);
         }
         hash.finalize()[..16].iter().fold("rk-".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    }
+
+    /// Does a step of this job at most once successfully, whatever number of deliveries and crashes the job goes
+    /// through: later runs get the saved result, for as long as the job is there, dead included. Await it; see
+    /// [`crate::once`].
+    ///
+    /// Each step has a name of its own in the job, of at most 219 bytes. A worker that has lost the job begins none.
+    pub fn once<'a, F>(&self, step: &str, work: F) -> Once<'a, F> {
+        let step = Step::of_job(self.queue(), self.id(), &self.0.delivery.receipt, step);
+        Once::new(self.0.recado.once_store(), step, work)
     }
 
     /// The queue this job came from, to enqueue what follows.

@@ -1,5 +1,6 @@
 //! A server, over its HTTP API.
 
+mod guard;
 mod http;
 mod lanes;
 mod wire;
