@@ -462,6 +462,10 @@ pub struct TaskRecord {
     #[n(17)]
     #[cbor(default)]
     pub expected: u64,
+    /// Start on the elapsed time line, from which its rate is counted.
+    #[n(18)]
+    #[cbor(default)]
+    pub started_elapsed_at: u64,
 }
 
 /// A guard, whole: a key, who works under it, and what the work ended with.

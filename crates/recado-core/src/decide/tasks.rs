@@ -187,7 +187,7 @@ impl State {
         step.payload_max_bytes = queue.settings.payload_max_bytes;
         let max = match record.rate {
             Some(rate) => {
-                let (allowed, due_at) = allowance(record, rate, now);
+                let (allowed, due_at) = allowance(self, record, rate, now);
                 step.due_at = (allowed == 0).then_some(due_at);
                 max.min(allowed as usize)
             }
@@ -315,13 +315,14 @@ impl State {
 }
 
 /// Jobs that a rate allows now, and when it allows the next.
-fn allowance(record: &TaskRecord, rate: Rate, now: u64) -> (u64, u64) {
+fn allowance(state: &State, record: &TaskRecord, rate: Rate, now: u64) -> (u64, u64) {
     let done = record.counts.matched;
-    let elapsed_ms = now.saturating_sub(record.started_at);
+    let elapsed_ms = state.elapsed(now).saturating_sub(record.started_elapsed_at);
     let earned = u128::from(elapsed_ms) * u128::from(rate.jobs) / u128::from(rate.per_ms.max(1)) + 1;
     let next_ms = (u128::from(done) * u128::from(rate.per_ms)).div_ceil(u128::from(rate.jobs.max(1)));
     let allowed = u64::try_from(earned).unwrap_or(u64::MAX).saturating_sub(done);
-    (allowed, record.started_at.saturating_add(u64::try_from(next_ms).unwrap_or(u64::MAX)))
+    let next_elapsed_at = record.started_elapsed_at.saturating_add(u64::try_from(next_ms).unwrap_or(u64::MAX));
+    (allowed, state.wall(next_elapsed_at))
 }
 
 fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> {
@@ -387,6 +388,7 @@ fn blank(state: &State, moment: Moment, queue: u32, kind: TaskKind, actor: &Acto
         end: state.seq,
         state: TaskState::Running,
         started_at: moment.at,
+        started_elapsed_at: state.elapsed(moment.at),
         ended_at: None,
         patch: None,
         rate: None,

@@ -241,19 +241,19 @@ impl Model {
             self.finish(number, At::Completed, None);
             return Some(());
         }
+        let late = |job: &Job| {
+            matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|expires| expires <= now)
+        };
+        if let Some(number) = self.all(late).first().copied() {
+            self.finish(number, At::Expired, Some(Ended::Cancelled));
+            return Some(());
+        }
         let ended = |job: &Job| {
             let is_over = |lease: &Lease| lease.ends <= elapsed || lease.timeout.is_some_and(|at| at <= elapsed);
             job.at == At::InFlight && job.lease.as_ref().is_some_and(is_over)
         };
         if let Some(number) = self.all(ended).first().copied() {
             self.lease_ended(number);
-            return Some(());
-        }
-        let late = |job: &Job| {
-            matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|expires| expires <= now)
-        };
-        if let Some(number) = self.all(late).first().copied() {
-            self.finish(number, At::Expired, Some(Ended::Cancelled));
             return Some(());
         }
         let old = |job: &Job| matches!(job.at, At::Completed | At::Cancelled | At::Expired) && job.keep_until <= now;

@@ -278,6 +278,21 @@ fn a_replay_follows_its_rate() {
     );
 }
 
+/// Its rate is one of elapsed time: a wall clock that is set back does not stall it.
+#[test]
+fn a_replay_goes_on_when_the_clock_is_set_back() {
+    with_three_dead(
+        r#"
+        stepclock 1h                         -> 3604s
+        replay q all rate=1/10s              -> task 1 running 1/3
+        stepclock -1h                        -> 4s
+        t=13s task 1                         -> task 1 running 1/3
+        t=14s stats q                        -> ready=1 dead=2
+        t=14s stats q                        -> ready=2 dead=1
+        "#,
+    );
+}
+
 #[test]
 fn a_replay_halts_when_its_first_jobs_fail() {
     with_three_dead(
