@@ -20,13 +20,13 @@ use crate::rejection::Rejection;
 use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
 use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, TASKS_RUNNING_MAX, Task, domain};
 
-const PART_KEYED: u32 = 0;
-const PART_ASIDE: u32 = 1;
-const PART_DELAYED: u32 = 2;
-const PART_LANES: u32 = 3;
-const PART_IN_FLIGHT: u32 = PART_LANES + LANES_MAX as u32;
-const PART_DEAD: u32 = PART_IN_FLIGHT + 1;
-const PART_FINISHED: u32 = PART_IN_FLIGHT + 2;
+const PART_ASIDE: u32 = 0;
+const PART_DELAYED: u32 = 1;
+const PART_LANES: u32 = 2;
+const PART_KEYED: u32 = PART_LANES + LANES_MAX as u32;
+const PART_IN_FLIGHT: u32 = PART_KEYED + 1;
+const PART_DEAD: u32 = PART_KEYED + 2;
+const PART_FINISHED: u32 = PART_KEYED + 3;
 
 /// Jobs that one step looks at, whether or not they are meant.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -332,7 +332,7 @@ fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> 
         TaskKind::Replay | TaskKind::Discard => from.max(PART_DEAD)..PART_DEAD + 1,
         TaskKind::DeleteQueue => from..PART_FINISHED + 1,
     };
-    range.filter(move |part| *part < lanes_end || *part >= PART_IN_FLIGHT)
+    range.filter(move |part| *part < lanes_end || *part >= PART_KEYED)
 }
 
 pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Draft) -> Result<Reply, Rejection> {

@@ -148,8 +148,8 @@ fn a_purge_meets_every_job_of_a_key() {
         step 2                                                                  ->
         release k1                                                              -> ok
         steps on                                                                ->
-        task 2                                                                  -> task 2 completed 5/5
-        stats q                                                                 -> ready=1
+        task 2                                                                  -> task 2 completed 6/6
+        job k2                                                                  -> ! gone
         "#,
     );
 }
