@@ -17,6 +17,7 @@ mod query;
 mod rejected;
 mod running;
 mod serve;
+mod unread;
 
 pub use recado_contract::merge_patch;
 pub use recado_contract::name::check_name;

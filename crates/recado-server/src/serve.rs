@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
@@ -24,6 +23,7 @@ use crate::http::App;
 use crate::limits::{HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX};
 use crate::origin;
 use crate::problem::{Code, Problem};
+use crate::unread;
 
 /// The request came from this machine.
 #[derive(Clone, Copy)]
@@ -135,14 +135,19 @@ fn answer(
     };
     parts.extensions.insert(outbox);
     parts.extensions.insert(OverLoopback(over_loopback));
+    let (body, rest) = unread::watch(body);
     async move {
-        match checked {
-            Ok(()) => match router.oneshot(Request::from_parts(parts, Body::new(body))).await {
+        let response = match checked {
+            Ok(()) => match router.oneshot(Request::from_parts(parts, body)).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             },
-            Err(problem) => problem.into_response(),
-        }
+            Err(problem) => {
+                drop(body);
+                problem.into_response()
+            }
+        };
+        rest.settle(response).await
     }
 }
 

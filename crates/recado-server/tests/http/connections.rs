@@ -146,3 +146,48 @@ fn what_was_acknowledged_is_there_after_a_restart() {
     assert_eq!(server.settle(&delivery, r#""outcome":"ack""#)["ok"], true);
     assert_eq!(server.job(&ids[0])["state"], "completed");
 }
+
+/// Heads of requests that are refused before their bodies of 9 bytes are looked at.
+fn early_refusals() -> [String; 4] {
+    let head = |line: &str, origin: &str| {
+        format!(
+            "{line} HTTP/1.1\r\nhost: localhost\r\n{origin}content-type: application/json\r\ncontent-length: 9\r\n\r\n"
+        )
+    };
+    [
+        head("PATCH /v1/jobs/job_00000000000000000000000000000000", ""),
+        head("POST /nothing", ""),
+        head("PUT /v1/settle", ""),
+        head("POST /v1/settle", "origin: https://evil.example\r\n"),
+    ]
+}
+
+/// The next request on the connection was lost: the server closed it without a word when the body came late.
+#[test]
+fn a_refusal_before_the_body_is_read_leaves_the_connection_usable() {
+    let server = Server::start();
+    let mut conn = server.connect();
+    for _ in 0..25 {
+        for head in early_refusals() {
+            conn.send(head.as_bytes());
+            conn.send(b"{\"a\": 1 }");
+            let answer = conn.answer();
+            assert!((400..500).contains(&answer.status), "{answer:?}");
+            assert_eq!(answer.header("connection"), None, "{answer:?}");
+        }
+        assert_eq!(conn.json("GET", "/healthz", "").status, 200);
+    }
+}
+
+#[test]
+fn a_refusal_of_a_body_that_does_not_come_says_that_the_connection_closes() {
+    let server = Server::start();
+    for head in early_refusals() {
+        let mut conn = server.connect();
+        conn.send(head.as_bytes());
+        conn.send(b"{");
+        let answer = conn.answer();
+        assert!((400..500).contains(&answer.status), "{answer:?}");
+        assert_eq!(answer.header("connection").as_deref(), Some("close"), "{answer:?}");
+    }
+}
