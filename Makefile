@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test test-long bench
+.PHONY: help build demo test test-long fuzz bench
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: ## formatting, lints, purity of the core, all tests
 
 test-long: ## the same with the long suites
 	@RECADO_LONG=1 scripts/test.sh
+
+fuzz: ## fuzz with libFuzzer, FUZZ_SECONDS (300) a target; needs a nightly toolchain
+	@scripts/fuzz.sh
 
 bench: ## measure, next to the machine's own limits
 	@scripts/setup.sh build

@@ -217,9 +217,25 @@ pub(crate) fn reload(file: &Path) -> Result<Queues, Failure> {
     queues(Some(&File::read(file)?))
 }
 
+/// Checks the text of a `recado.toml` without looking at anything else.
+///
+/// # Errors
+/// What is wrong with it, and in which line.
+pub fn check(text: &str) -> Result<(), String> {
+    let checked = File::parse(Path::new(DEFAULT_FILE), text).and_then(|file| {
+        // Where it listens may be a name that only the machine it runs on can resolve.
+        let flags = Flags { listen: Some(DEFAULT_LISTEN.to_owned()), ..Flags::default() };
+        settle(&flags, &|_| None, Some(&file))
+    });
+    checked.map(drop).map_err(|failure| failure.message)
+}
+
 fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
-    let file = find_file(flags, env)?;
-    let layers = Layers { env, file: file.as_ref() };
+    settle(flags, env, find_file(flags, env)?.as_ref())
+}
+
+fn settle(flags: &Flags, env: Env<'_>, file: Option<&File>) -> Result<Config, Failure> {
+    let layers = Layers { env, file };
     let flag = |yes: bool| yes.then_some("true");
     let data = layers.pick(("--data", flags.data.as_deref()), "RECADO_DATA", "data");
     let listen = layers.pick(("--listen", flags.listen.as_deref()), "RECADO_LISTEN", "listen");
@@ -252,7 +268,7 @@ fn build(flags: &Flags, env: Env<'_>) -> Result<Config, Failure> {
         log_format: format.as_ref().map_or(Ok(LogFormat::Text), |setting| {
             setting.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
         })?,
-        queues: queues(file.as_ref())?,
+        queues: queues(file)?,
     })
 }
 
