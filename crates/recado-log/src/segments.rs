@@ -216,11 +216,10 @@ fn read_header(disk: &dyn Disk, name: &str, number: u64) -> Result<Found, Error>
     let path = disk.path(name);
     let file = disk.open(name).map_err(|source| Error::io("open", &path, source))?;
     let length = file.size().map_err(|source| Error::io("measure", &path, source))?;
-    if length < SEGMENT_HEADER_BYTES {
-        return Ok(Found { length, header: None, start: StartMark::Absent });
-    }
+    // Of a shorter file, what is there: a mark of the log's start can be all of it.
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-    read_exact_at(&*file, &mut bytes, 0).map_err(|source| Error::io("read", &path, source))?;
+    let there = usize::try_from(length).unwrap_or(bytes.len()).min(bytes.len());
+    read_exact_at(&*file, &mut bytes[..there], 0).map_err(|source| Error::io("read", &path, source))?;
     let header = match SegmentHeader::decode(&bytes) {
         Ok(header) => Some(header),
         Err(SegmentFault::Damaged) => None,

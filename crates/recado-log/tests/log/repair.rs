@@ -147,6 +147,25 @@ fn a_repair_lets_the_log_start_with_what_is_there() {
     assert_eq!(check(&*world.close().disk()).unwrap().verdict, Verdict::Whole);
 }
 
+/// The mark of the new start was not seen in a file of less than a header, and written again for ever.
+#[test]
+fn a_repair_lets_the_log_start_with_a_file_of_almost_nothing() {
+    let (sim, positions) = filled(30);
+    let names = segment_files(&sim);
+    let third = positions.iter().filter(|position| position.0 > 2 * SEGMENT).count();
+    for length in [0, 1, 60, 100, SEGMENT_HEADER - 1] {
+        let sim = sim.copy(1);
+        sim.delete(&names[0]);
+        sim.put(&names[1], sim.contents(&names[1])[..length].to_vec());
+        let repaired = repair(&*sim.disk()).unwrap();
+        assert!(repaired.start.unwrap().ends_with(&names[1]));
+        let world = World::on(&sim);
+        // What its file held is gone, and with it what came after.
+        assert!(world.batches().len() <= third, "{length}");
+        assert_eq!(check(&*world.close().disk()).unwrap().verdict, Verdict::Whole);
+    }
+}
+
 /// A repair that is interrupted at any operation can be done again, and keeps what it cut.
 #[test]
 fn an_interrupted_repair_can_be_repeated() {
