@@ -1,10 +1,8 @@
-//! The wall clock of the running binary is stepped, forward and back, with libfaketime.
+//! The wall clock of the running binary is stepped, forward and back. The monotonic one, by which the server tells a
+//! step from the passing of time, goes on as it is.
 //!
-//! Only the wall clock is faked: the monotonic one, by which the server tells a step from the passing of time, goes
-//! on as it is. Elapsed time is measured here by this process's own monotonic clock.
+//! Elapsed time is measured here by this process's own monotonic clock.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp, Unit};
@@ -12,19 +10,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, failure, id};
-use crate::support::{Dir, Server, until};
+use crate::support::{Dir, Server, clock, until};
 
 const DAY_S: i64 = 86_400;
 /// Of the lease and of the backoff that are waited for.
 const SHORT: Duration = Duration::from_secs(2);
-
-/// The library, for programs with threads.
-fn library() -> PathBuf {
-    let dirs = fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
-    let files = dirs.map(|dir| dir.join("faketime/libfaketimeMT.so.1"));
-    let found = files.into_iter().find(|file| file.exists());
-    found.expect("libfaketime is installed: run scripts/setup.sh test")
-}
 
 /// A server whose wall clock is set by the test.
 struct Clocked {
@@ -45,9 +35,7 @@ impl Clocked {
 
     fn start(&mut self) {
         let mut command = Server::command(&self.dir.path().join("data"), &["--durability", "os"]);
-        command.env("LD_PRELOAD", library());
-        command.env("FAKETIME_TIMESTAMP_FILE", self.dir.path().join("clock"));
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        clock::fake(&mut command, &self.dir.path().join("clock"));
         let server = Server::spawn(&mut command);
         self.api = Api::new(&server.url);
         self.server = Some(server);
@@ -59,10 +47,9 @@ impl Clocked {
         server.process.end();
     }
 
-    /// So many seconds beside the machine's clock. The server never reads half of it.
+    /// So many seconds beside the machine's clock.
     fn set(&self, offset_s: i64) {
-        let new = self.dir.write("clock.new", &format!("{offset_s:+}\n"));
-        fs::rename(new, self.dir.path().join("clock")).unwrap();
+        clock::set(&self.dir.path().join("clock"), &format!("{offset_s:+}"));
     }
 
     /// As `set`; when this returns the server has noticed, which a lease that moves along shows.

@@ -9,6 +9,7 @@ mod damage;
 mod demo;
 mod directory;
 mod faults;
+mod fixtures;
 mod promises;
 mod readme;
 mod shutdown;

@@ -1,6 +1,7 @@
 //! What the tests share: running the binary, a server of their own, conditions with deadlines.
 
 pub(crate) mod api;
+pub(crate) mod clock;
 pub(crate) mod stage;
 pub(crate) mod trace;
 
@@ -216,11 +217,13 @@ pub(crate) fn pass(time: Duration) {
 
 /// Makes an empty log whose segments are small.
 pub(crate) fn make_small_log(data: &Path) {
-    let file = recado_log::Options {
-        segment_bytes: SEGMENT_BYTES,
-        durability: recado_log::Durability::Os,
-        ..recado_log::Options::default()
-    };
+    make_log(data, SEGMENT_BYTES);
+}
+
+/// Makes an empty log of such segments, which it keeps.
+pub(crate) fn make_log(data: &Path, segment_bytes: u64) {
+    let file =
+        recado_log::Options { segment_bytes, durability: recado_log::Durability::Os, ..recado_log::Options::default() };
     let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
     recado_shard::start_file(data, &file, options).unwrap().stop().unwrap();
 }
