@@ -7,16 +7,17 @@ mod d_latency;
 mod e_memory;
 mod f_depth;
 mod g_churn;
+mod w_worker;
 
 use anyhow::{Result, bail};
 
 use crate::Bench;
 
 /// All rows, in the order of the table.
-pub(crate) const ALL: &str = "abcdefg";
+pub(crate) const ALL: &str = "abcdefgw";
 
 /// Those that need the server's binary.
-pub(crate) const OVER_HTTP: &str = "bcdef";
+pub(crate) const OVER_HTTP: &str = "bcdefw";
 
 /// Measures one.
 pub(crate) fn run(row: char, bench: &mut Bench) -> Result<()> {
@@ -28,6 +29,7 @@ pub(crate) fn run(row: char, bench: &mut Bench) -> Result<()> {
         'e' => e_memory::run(bench),
         'f' => f_depth::run(bench),
         'g' => g_churn::run(bench),
+        'w' => w_worker::run(bench),
         other => bail!("there is no row `{other}`"),
     }
 }

@@ -45,6 +45,8 @@ pub struct Summary {
     pub released: u64,
     /// Runs whose lease was lost before their end was known: they changed nothing.
     pub overtaken: u64,
+    /// Calls for jobs and settles: over a server, each is a request.
+    pub calls: u64,
 }
 
 impl Worker {

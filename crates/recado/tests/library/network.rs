@@ -207,7 +207,8 @@ async fn a_worker_needs_far_fewer_requests_than_jobs() {
     // A list has at most 1000 entries.
     until("all are done", async || world.recado.jobs::<Mail>("mail", &["ready", "inFlight"]).await.unwrap().is_empty())
         .await;
-    assert_eq!(worker.stop().await.completed, JOBS as u64);
+    let summary = worker.stop().await;
     let requests = proxy.weather.requests.load(Ordering::SeqCst);
+    assert_eq!((summary.completed, summary.calls), (JOBS as u64, requests as u64));
     assert!(requests * 5 < JOBS, "{requests} requests for {JOBS} jobs");
 }

@@ -42,6 +42,7 @@ impl Runner {
         let (recado, receive) = (self.recado.clone(), asked.clone());
         self.asked = Some(asked);
         let receiving = async move { recado.backend().receive(&receive, &settles, wait).await };
+        self.summary.calls += 1;
         self.receiving = Some((Box::pin(receiving), sent));
     }
 
@@ -53,6 +54,7 @@ impl Runner {
             let jobs = recado.backend().reclaim(&asked).await?;
             Ok(Received { jobs, answer: SettleAnswer::default() })
         };
+        self.summary.calls += 1;
         self.receiving = Some((Box::pin(reclaiming), Vec::new()));
     }
 
@@ -88,6 +90,7 @@ impl Runner {
         }
         let recado = self.recado.clone();
         let settling = async move { recado.backend().settle(&settles).await };
+        self.summary.calls += 1;
         self.settling = Some((Box::pin(settling), sent));
     }
 
