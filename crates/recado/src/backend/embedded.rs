@@ -79,12 +79,12 @@ impl Embedded {
     pub(crate) async fn receive(
         &self,
         receive: &Receive,
-        settle: &[Settle],
+        settle: Vec<Settle>,
         wait: Duration,
     ) -> Result<Received, Error> {
         // No answer gets lost here.
         let receive = Receive { attempt_id: None, ..receive.clone() };
-        let received = self.handle.receive(receive, settle.to_vec(), wait).await?;
+        let received = self.handle.receive(receive, settle, wait).await?;
         let answer = answer(received.settled, received.cancel_requested);
         let now = self.clock.wall_ms();
         let deliver = |(delivered, job): (Delivered, FilledJob)| self.delivery(delivered, job, now);
@@ -118,8 +118,8 @@ impl Embedded {
         }
     }
 
-    pub(crate) async fn settle(&self, settle: &[Settle]) -> Result<SettleAnswer, Error> {
-        Ok(answer(self.handle.settle(settle.to_vec()).await?, Vec::new()))
+    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
+        Ok(answer(self.handle.settle(settle).await?, Vec::new()))
     }
 
     pub(crate) async fn job(&self, id: JobId, wait: Duration) -> Result<JobNow, Error> {

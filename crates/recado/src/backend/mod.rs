@@ -96,7 +96,7 @@ impl Backend {
     pub(crate) async fn receive(
         &self,
         receive: &Receive,
-        settle: &[Settle],
+        settle: Vec<Settle>,
         wait: Duration,
     ) -> Result<Received, Error> {
         either!(self, backend => backend.receive(receive, settle, wait))
@@ -110,7 +110,7 @@ impl Backend {
         }
     }
 
-    pub(crate) async fn settle(&self, settle: &[Settle]) -> Result<SettleAnswer, Error> {
+    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
         either!(self, backend => backend.settle(settle))
     }
 

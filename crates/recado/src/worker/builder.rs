@@ -135,7 +135,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Handles a type of job. Any error is worth another attempt unless it says otherwise: see
+    /// Handles a type of job, in the versions that it reads: two Rust types may share the name of a job type and
+    /// divide its versions. Any error is worth another attempt unless it says otherwise: see
     /// [`JobError`](crate::JobError) and [`Classify`].
     #[must_use]
     pub fn handle<J, F, Fut, E>(mut self, run: F) -> Self
@@ -250,6 +251,9 @@ impl WorkerBuilder {
         }
         if types.is_some_and(|types| types == 0 || types > RECEIVE_TYPES_MAX) {
             faults.at("/types", format!("a worker handles 1 to {RECEIVE_TYPES_MAX} types, or all"));
+        }
+        for kind in self.registry.ambiguous() {
+            faults.at("/types", format!("`{kind}` has two handlers for one schema version, or one for none"));
         }
         faults.check_name("/worker", name);
         faults.range("/concurrency", Some(self.concurrency as u64), 1, CONCURRENCY_MAX);

@@ -1,7 +1,7 @@
 //! What a handler knows of its run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use recado_core::JobId;
@@ -16,6 +16,15 @@ use crate::once::{Once, Step};
 use crate::recado::Recado;
 use crate::trace::{TRACEPARENT, TraceContext};
 
+/// How far a run says it is, and whom it tells.
+struct Progress {
+    /// The bits of a share from 0 to 1.
+    share: AtomicU64,
+    is_told: AtomicBool,
+    key: u64,
+    tell: mpsc::UnboundedSender<u64>,
+}
+
 /// Why a run should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -25,9 +34,6 @@ pub enum Cancelled {
     /// The lease was lost: the job went on without this run, whose result will not count.
     LeaseLost,
 }
-
-/// A delivery's number and how far it says it is.
-pub(super) type Said = (u64, f64);
 
 /// One run of one job, as its handler sees it. Cheap to clone.
 #[derive(Clone)]
@@ -41,8 +47,7 @@ struct Run {
     trace: TraceContext,
     cancelled: CancellationToken,
     why: AtomicU8,
-    key: u64,
-    progress: mpsc::UnboundedSender<Said>,
+    progress: Progress,
 }
 
 impl Ctx {
@@ -50,12 +55,13 @@ impl Ctx {
         delivery: Arc<Delivery>,
         recado: Recado,
         deadline: Option<Instant>,
-        (key, progress): (u64, mpsc::UnboundedSender<Said>),
+        (key, tell): (u64, mpsc::UnboundedSender<u64>),
     ) -> Self {
         let (cancelled, why) = (CancellationToken::new(), AtomicU8::new(0));
         let parent = header(&delivery, TRACEPARENT).and_then(|text| TraceContext::parse(&text));
         let trace = parent.map_or_else(TraceContext::new_root, TraceContext::child);
-        Self(Arc::new(Run { delivery, recado, deadline, parent, trace, cancelled, why, key, progress }))
+        let progress = Progress { share: AtomicU64::new(0), is_told: AtomicBool::new(false), key, tell };
+        Self(Arc::new(Run { delivery, recado, deadline, parent, trace, cancelled, why, progress }))
     }
 
     pub(super) fn cancel(&self, why: Cancelled) {
@@ -186,8 +192,18 @@ impl Ctx {
 
     /// Says how far the run is, from 0 to 1; people see it on the job within about a second.
     pub fn progress(&self, share: f64) {
-        // Nobody listens any more when the worker has stopped.
-        let _ = self.0.progress.send((self.0.key, share));
+        let Progress { share: said, is_told, key, tell } = &self.0.progress;
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        said.store(share.to_bits(), Ordering::Release);
+        if !is_told.swap(true, Ordering::AcqRel) {
+            // Nobody listens any more when the worker has stopped.
+            let _ = tell.send(*key);
+        }
+    }
+
+    pub(super) fn take_progress(&self) -> f64 {
+        self.0.progress.is_told.store(false, Ordering::Release);
+        f64::from_bits(self.0.progress.share.load(Ordering::Acquire))
     }
 
     /// Resolves when the run should stop: the job was cancelled, or its lease was lost.

@@ -68,6 +68,8 @@ pub(super) struct Held {
     pub(super) stage: Stage,
     /// The job went on without this delivery.
     pub(super) is_lost: bool,
+    /// Its end cannot be taken now, as while the disk is full: it is held until it can.
+    pub(super) is_put_off: bool,
     /// JSON text, not yet sent.
     pub(super) progress: Option<Vec<u8>>,
 }
@@ -75,12 +77,19 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn new(delivery: Delivery, now: Instant) -> Self {
         let lease = Lease::new(&delivery, now);
-        Self { delivery: Arc::new(delivery), lease, stage: Stage::Waits(now), is_lost: false, progress: None }
+        Self {
+            delivery: Arc::new(delivery),
+            lease,
+            stage: Stage::Waits(now),
+            is_lost: false,
+            is_put_off: false,
+            progress: None,
+        }
     }
 
     /// Still needs its lease, and has it.
     pub(super) fn is_live(&self) -> bool {
-        !self.is_lost && !matches!(self.stage, Stage::Ended(_))
+        !self.is_lost && (self.is_put_off || !matches!(self.stage, Stage::Ended(_)))
     }
 
     fn settle(&self, outcome: Outcome) -> Settle {
@@ -116,32 +125,47 @@ impl Held {
 pub(super) struct Book {
     pub(super) held: BTreeMap<u64, Held>,
     last: u64,
+    /// No extend is due before then.
+    check_at: Option<Instant>,
 }
 
 impl Book {
     pub(super) fn add(&mut self, delivery: Delivery, now: Instant) -> u64 {
         self.last += 1;
-        self.held.insert(self.last, Held::new(delivery, now));
+        let held = Held::new(delivery, now);
+        self.hasten(held.lease.extend_at);
+        self.held.insert(self.last, held);
         self.last
+    }
+
+    /// An extend may be due as early as then.
+    pub(super) fn hasten(&mut self, at: Instant) {
+        self.check_at = Some(self.check_at.map_or(at, |check_at| check_at.min(at)));
     }
 
     pub(super) fn of_job(&mut self, id: JobId) -> Option<(u64, &mut Held)> {
         self.held.iter_mut().find(|(_, held)| held.delivery.id == id).map(|(key, held)| (*key, held))
     }
 
-    /// When the next extend is due.
+    /// When to look for extends that are due; there may be none then.
     pub(super) fn next_extend(&self) -> Option<Instant> {
-        self.held.values().filter(|held| held.is_live()).map(|held| held.lease.extend_at).min()
+        self.check_at
     }
 
     /// Heartbeats of all whose time has come or comes soon, if one's has come.
     pub(super) fn due_extends(&mut self, visibility_ms: Option<u64>, now: Instant, max: usize) -> Vec<(u64, Settle)> {
-        if self.next_extend().is_none_or(|at| at > now) {
+        if self.check_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
+        let next = |held: &BTreeMap<u64, Held>| {
+            held.values().filter(|held| held.is_live()).map(|held| held.lease.extend_at).min()
+        };
         let is_due = |held: &Held| held.is_live() && held.lease.extend_at <= now + held.lease.length / 6;
-        let due = self.held.iter_mut().filter(|(_, held)| is_due(held)).take(max);
-        due.map(|(key, held)| (*key, held.extend(visibility_ms, now))).collect()
+        let has_come = next(&self.held).is_some_and(|at| at <= now);
+        let due = self.held.iter_mut().filter(|(_, held)| has_come && is_due(held)).take(max);
+        let extends = due.map(|(key, held)| (*key, held.extend(visibility_ms, now))).collect();
+        self.check_at = next(&self.held);
+        extends
     }
 }
 

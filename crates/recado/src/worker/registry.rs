@@ -23,14 +23,14 @@ pub(super) type Wrap = Box<dyn Fn(Handler) -> Handler + Send + Sync>;
 /// The handlers of a worker.
 #[derive(Default)]
 pub(super) struct Registry {
-    by_type: HashMap<Box<str>, (RangeInclusive<u32>, Handler)>,
+    by_type: HashMap<Box<str>, Vec<(RangeInclusive<u32>, Handler)>>,
     /// For every type that has none of its own.
     for_all: Option<Handler>,
 }
 
 impl Registry {
     pub(super) fn add(&mut self, kind: &str, versions: RangeInclusive<u32>, handler: Handler) {
-        self.by_type.insert(kind.into(), (versions, handler));
+        self.by_type.entry(kind.into()).or_default().push((versions, handler));
     }
 
     pub(super) fn add_for_all(&mut self, handler: Handler) {
@@ -39,22 +39,38 @@ impl Registry {
 
     /// The types to declare; `None` is all.
     pub(super) fn types(&self) -> Option<Vec<TypeRange>> {
-        let ranges = self.by_type.iter().map(|(kind, (versions, _))| TypeRange {
-            kind: kind.clone(),
-            from: *versions.start(),
-            to: *versions.end(),
+        let ranges = self.by_type.iter().flat_map(|(kind, own)| {
+            own.iter().map(|(versions, _)| TypeRange {
+                kind: kind.clone(),
+                from: *versions.start(),
+                to: *versions.end(),
+            })
         });
         self.for_all.is_none().then(|| ranges.collect())
     }
 
+    /// Types for which two handlers take the same version, or one takes none.
+    pub(super) fn ambiguous(&self) -> Vec<&str> {
+        let overlaps = |own: &[(RangeInclusive<u32>, Handler)]| {
+            own.iter().enumerate().any(|(index, (versions, _))| {
+                versions.is_empty()
+                    || own[..index]
+                        .iter()
+                        .any(|(other, _)| versions.start() <= other.end() && other.start() <= versions.end())
+            })
+        };
+        self.by_type.iter().filter(|(_, own)| overlaps(own)).map(|(kind, _)| &**kind).collect()
+    }
+
     pub(super) fn find(&self, kind: &str, schema_version: u32) -> Option<Handler> {
-        let own = self.by_type.get(kind).filter(|(versions, _)| versions.contains(&schema_version));
-        own.map(|(_, handler)| handler).or(self.for_all.as_ref()).cloned()
+        let own = self.by_type.get(kind).into_iter().flatten();
+        let mut able = own.filter(|(versions, _)| versions.contains(&schema_version)).map(|(_, handler)| handler);
+        able.next().or(self.for_all.as_ref()).cloned()
     }
 
     /// Puts the layers around every handler, the last one innermost.
     pub(super) fn wrap(&mut self, layers: &[Wrap]) {
-        let handlers = self.by_type.values_mut().map(|(_, handler)| handler).chain(&mut self.for_all);
+        let handlers = self.by_type.values_mut().flatten().map(|(_, handler)| handler).chain(&mut self.for_all);
         for handler in handlers {
             *handler = layers.iter().rev().fold(handler.clone(), |inner, wrap| wrap(inner));
         }

@@ -67,8 +67,12 @@ async fn what_nobody_can_handle_waits_untouched(world: World) {
     assert_eq!((job.state(), job.attempts(), job.deliveries()), ("ready", 0, 0));
     assert_eq!(job.held_back(), Some("no-capable-worker"));
     let run = |_, job: MailTwo| async move { Ok::<_, BoxError>(job.recipient) };
-    let new = AtWork::start(Worker::builder(recado).handle(run));
-    assert_eq!(reaches(recado, id, "completed").await.attempts(), 1);
+    let both = Worker::builder(recado).handle(run).handle(|_, job: Mail| async move { Ok::<_, BoxError>(job.to) });
+    let new = AtWork::start(both);
+    let job = reaches(recado, id, "completed").await;
+    assert_eq!((job.attempts(), job.result::<MailTwo>().unwrap().as_deref()), (1, Some("c")));
+    let twice = Worker::builder(recado).handle(run).handle(run).build();
+    assert_eq!(twice.err().unwrap().code(), Some("invalid-request"));
     old.stop().await;
     new.stop().await;
 }

@@ -59,10 +59,10 @@ impl Remote {
     pub(crate) async fn receive(
         &self,
         receive: &Receive,
-        settle: &[Settle],
+        settle: Vec<Settle>,
         wait: Duration,
     ) -> Result<Received, Error> {
-        let body = wire::receive(receive, settle, wait)?;
+        let body = wire::receive(receive, &settle, wait)?;
         let answer = self.http.call(Method::POST, "/v1/receive", Some(body), wait + ANSWER_TIME_MAX).await?;
         wire::received(&answer).map_err(|what| self.http.protocol(what))
     }
@@ -71,11 +71,11 @@ impl Remote {
     /// given back like the others.
     pub(crate) async fn reclaim(&self, receive: &Receive) -> Result<Vec<Delivery>, Error> {
         let again = Receive { max: 1, ..receive.clone() };
-        Ok(self.receive(&again, &[], Duration::ZERO).await?.jobs)
+        Ok(self.receive(&again, Vec::new(), Duration::ZERO).await?.jobs)
     }
 
-    pub(crate) async fn settle(&self, settle: &[Settle]) -> Result<SettleAnswer, Error> {
-        let body = wire::settle(settle)?;
+    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
+        let body = wire::settle(&settle)?;
         let answer = self.http.call(Method::POST, "/v1/settle", Some(body), ANSWER_TIME_MAX).await?;
         wire::settled(&answer).map_err(|what| self.http.protocol(what))
     }

@@ -92,6 +92,10 @@ impl Runner {
         };
         if matches!(problem.status(), 429 | 503 | 507) {
             // The receipt stays good.
+            if let Some(held) = self.book.held.get_mut(&key) {
+                held.is_put_off = true;
+                self.book.hasten(Instant::now());
+            }
             self.settle_pause.after_failure();
             self.queue_end(key, Instant::now());
             return;

@@ -37,11 +37,12 @@ impl Runner {
             attempt_id: Some(format!("{:032x}", rand::random::<u128>()).into()),
             ..self.plan.receive.clone()
         });
-        let (sent, settles) = self.take_ends(SETTLE_ENTRIES_MAX);
+        let ends_max = if self.settle_pause.is_over(now) { SETTLE_ENTRIES_MAX } else { 0 };
+        let (sent, settles) = self.take_ends(ends_max);
         let wait = if self.mode == Mode::Drain { Duration::ZERO } else { POLL };
         let (recado, receive) = (self.recado.clone(), asked.clone());
         self.asked = Some(asked);
-        let receiving = async move { recado.backend().receive(&receive, &settles, wait).await };
+        let receiving = async move { recado.backend().receive(&receive, settles, wait).await };
         self.summary.calls += 1;
         self.receiving = Some((Box::pin(receiving), sent));
     }
@@ -65,8 +66,8 @@ impl Runner {
             bytes += self.book.held.get(*key).map_or(0, Held::end_bytes);
             bytes <= ENDS_BYTES_MAX
         };
-        // The first one always goes.
-        let count = self.outbox.iter().take(max).take_while(fits).count().max(1).min(self.outbox.len());
+        // The first one fits, however large.
+        let count = self.outbox.iter().take(max).take_while(fits).count().max(1).min(max).min(self.outbox.len());
         let keys: Vec<u64> = self.outbox.drain(..count).collect();
         self.outbox_since = (!self.outbox.is_empty()).then(Instant::now);
         let end = |key: u64| Some(((key, Sent::End), self.book.held.get(&key)?.end()?));
@@ -89,7 +90,7 @@ impl Runner {
             settles.push(settle);
         }
         let recado = self.recado.clone();
-        let settling = async move { recado.backend().settle(&settles).await };
+        let settling = async move { recado.backend().settle(settles).await };
         self.summary.calls += 1;
         self.settling = Some((Box::pin(settling), sent));
     }

@@ -21,7 +21,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::builder::Plan;
-use super::ctx::{Ctx, Said};
+use super::ctx::Ctx;
 use super::held::{Book, Stage};
 use super::pace::Pace;
 use super::registry::Registry;
@@ -113,8 +113,8 @@ pub(super) struct Runner {
     settling: Under<SettleAnswer>,
     receive_pause: Pause,
     settle_pause: Pause,
-    /// What handlers say of their progress.
-    said: (mpsc::UnboundedSender<Said>, mpsc::UnboundedReceiver<Said>),
+    /// Deliveries whose handlers said how far they are.
+    said: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     pace: Pace,
     summary: Summary,
     failed: Option<Error>,
@@ -164,8 +164,8 @@ impl Runner {
                 Some(ended) = self.runs.join_next_with_id() => self.ended(ended),
                 received = under_way(&mut self.receiving) => self.received(received),
                 answer = under_way(&mut self.settling) => self.settled(answer),
-                Some((key, share)) = self.said.1.recv() => self.note_progress(key, share),
                 () = sleep_until(wake_at) => self.on_time(),
+                Some(key) = self.said.1.recv() => self.note_progress(key),
             }
         }
     }
@@ -254,11 +254,13 @@ impl Runner {
         self.queue_end(key, now);
     }
 
-    fn note_progress(&mut self, key: u64, share: f64) {
-        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    fn note_progress(&mut self, key: u64) {
         let Some(held) = self.book.held.get_mut(&key).filter(|held| held.is_live()) else { return };
-        held.progress = Some(share.to_string().into_bytes());
+        let Stage::Runs(ctx) = &held.stage else { return };
+        held.progress = Some(ctx.take_progress().to_string().into_bytes());
         held.lease.extend_at = held.lease.extend_at.min(Instant::now() + PROGRESS_EVERY);
+        let at = held.lease.extend_at;
+        self.book.hasten(at);
     }
 
     /// When something is to be done though nothing comes.
