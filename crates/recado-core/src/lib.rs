@@ -50,5 +50,5 @@ pub use reply::State as JobState;
 pub use reply::{
     Begun, Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
 };
-pub use run::{TICK_STEP_BYTES_MAX, TICK_STEPS_MAX, run};
+pub use run::{EXPIRED_MAX, TICK_STEP_BYTES_MAX, TICK_STEPS_MAX, run};
 pub use state::{AUDIT_MAX, LANES_MAX, PRODUCERS_MAX, Presence, QUEUES_MAX, State, TASKS_KEPT_MAX, TASKS_RUNNING_MAX};

@@ -14,6 +14,9 @@ use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Delivered, HeldBack, Reply};
 use crate::state::{Slot, State};
 
+/// Expired jobs, met on the way, that one receive ends at most.
+pub const EXPIRED_MAX: usize = 250;
+
 /// Things that one [`Command::Tick`] does at most.
 pub const TICK_STEPS_MAX: usize = 1_000;
 /// What one of them takes at most, in bytes: a list of 100 forgotten jobs, or an error with a long worker's name.
@@ -132,8 +135,7 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
     }
     let sources = decide::sources(state, receive)?;
     let mut bytes: u64 = 0;
-    // Expired jobs met on the way are ended, a bounded number of them.
-    for turn in 0..(receive.max + TICK_STEPS_MAX) as u64 {
+    for turn in 0..(receive.max + EXPIRED_MAX) as u64 {
         let moment = Moment { entropy: mix(moment.entropy, turn), ..moment };
         if jobs.len() == receive.max {
             break;
@@ -167,7 +169,8 @@ fn run_cancel(state: &mut State, moment: Moment, cancel: &Cancel, draft: &mut Dr
     };
     let mut all: Vec<Cancelled> = Vec::with_capacity(ids.len());
     for id in ids {
-        all.push(step_with(state, draft, |state, draft| Ok(decide::cancel(state, moment, id, draft)))?);
+        let reason = cancel.reason.as_deref();
+        all.push(step_with(state, draft, |state, draft| Ok(decide::cancel(state, moment.at, id, reason, draft)))?);
     }
     let done = all.iter().filter(|one| matches!(one, Cancelled::Done(_) | Cancelled::Requested(_))).count();
     if is_bulk && done > 0 {

@@ -17,8 +17,8 @@ const SETTLE_BYTES_MAX: u64 = 8 * 1024;
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Result or progress while storage is short, in bytes: the rest of a settle is its events.
 pub(crate) const SHORT_RESULT_BYTES_MAX: usize = 6 * 1024;
-/// Beyond its jobs a receive may end so many expired ones, each in a short event.
-const RECEIVE_EXTRA_BYTES: usize = recado_core::TICK_STEPS_MAX * 64;
+/// Beyond its jobs a receive may end so many expired ones, each in a short event with its error.
+const RECEIVE_EXTRA_BYTES: usize = recado_core::EXPIRED_MAX * 256;
 /// A job handed out, without strings.
 const RECEIVED_BYTES_MAX: usize = 256;
 /// The shard's own records: start, clock, figures.
@@ -66,7 +66,9 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
                 CancelTarget::Ids(ids) => ids.len(),
                 CancelTarget::BusinessId(_) => recado_core::CANCELLED_MAX,
             };
-            jobs * EVENT_BYTES_MAX + text_bytes(&cancel.reason) + actor_bytes(&cancel.actor)
+            // The reason stands in the error of each job and in the audit trail.
+            let reason = text_bytes(&cancel.reason);
+            jobs * (EVENT_BYTES_MAX + reason) + reason + actor_bytes(&cancel.actor)
         }
         Command::Copy(plans) => plans.iter().map(|plan| state.copy_bytes(plan)).sum(),
         Command::Tick => recado_core::TICK_STEPS_MAX * recado_core::TICK_STEP_BYTES_MAX,

@@ -3,11 +3,13 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::retry::entry;
 use super::{evict, keep_until};
-use crate::command::{Moment, Patch, When};
+use crate::command::{Failure, Moment, Patch, When};
 use crate::draft::Draft;
-use crate::event::{Event, LeaseState, Span};
+use crate::event::{Event, LeaseState};
 use crate::id::JobId;
+use crate::meta::ErrorEntry;
 use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Reply, State as JobState};
 use crate::state::members::Members;
@@ -31,12 +33,12 @@ pub(crate) fn ids_of(state: &State, business_id: &str) -> Vec<JobId> {
     }
 }
 
-pub(crate) fn cancel(state: &State, moment: Moment, id: JobId, draft: &mut Draft) -> Cancelled {
+pub(crate) fn cancel(state: &State, at: u64, id: JobId, reason: Option<&str>, draft: &mut Draft) -> Cancelled {
     let Some(slot) = state.slot_of(id) else { return Cancelled::Gone(id) };
     let job = &state.jobs[slot];
     match job.state {
         JobState::Ready | JobState::Delayed | JobState::Blocked => {
-            end(state, slot, moment.at, JobState::Cancelled, LeaseState::Cancelled, None, draft);
+            cancelled(state, slot, at, LeaseState::Cancelled, reason.unwrap_or("cancelled while it waited"), draft);
             Cancelled::Done(id)
         }
         JobState::InFlight => {
@@ -50,14 +52,30 @@ pub(crate) fn cancel(state: &State, moment: Moment, id: JobId, draft: &mut Draft
     }
 }
 
-/// A job is cancelled or has expired. `lease` is what its last delivery ended as: a settle can be repeated.
+/// A job is cancelled. `lease` is what its last delivery ended as: a settle can be repeated.
+pub(super) fn cancelled(state: &State, slot: Slot, at: u64, lease: LeaseState, why: &str, draft: &mut Draft) {
+    let error = entry(&state.jobs[slot], at, &final_failure("cancelled", why));
+    end(state, slot, at, JobState::Cancelled, lease, &error, draft);
+}
+
+/// A job that waited was not received within its time.
+pub(super) fn expired(state: &State, slot: Slot, at: u64, draft: &mut Draft) {
+    let error = entry(&state.jobs[slot], at, &final_failure("expired", "not received within expiresAfter"));
+    end(state, slot, at, JobState::Expired, LeaseState::Cancelled, &error, draft);
+}
+
+fn final_failure(kind: &str, message: &str) -> Failure {
+    Failure { kind: kind.into(), message: message.into(), ..Failure::default() }
+}
+
+/// A job is cancelled or has expired, for what `error` says.
 pub(super) fn end(
     state: &State,
     slot: Slot,
     at: u64,
     how: JobState,
     lease: LeaseState,
-    error: Option<Span>,
+    error: &ErrorEntry,
     draft: &mut Draft,
 ) {
     let job = &state.jobs[slot];
@@ -66,6 +84,7 @@ pub(super) fn end(
     if keep_until.is_some() {
         evict(queue, state, draft);
     }
+    let error = Some(draft.put_encoded(error));
     draft.push(Event::Ended { seq: job.id.seq(), at, state: how, keep_until, error, lease });
 }
 

@@ -48,9 +48,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         // State::advance makes delayed jobs ready.
         Timer::Due(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
-        Timer::Expiry(slot) => {
-            super::cancel::end(state, slot, at, JobState::Expired, LeaseState::Cancelled, None, draft)
-        }
+        Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
         Timer::Keep(_) => forget(state, at, draft),
         Timer::Key(slot) => {
             let key = &state.keys[slot];
@@ -117,8 +115,7 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     let mut error = super::retry::entry(job, at, &failure);
     state.say_delivered_out(job, &mut error);
     if job.cancel_requested() {
-        let span = draft.put_encoded(&error);
-        super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Cancelled, Some(span), draft);
+        super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Cancelled, &error, draft);
         return;
     }
     let span = draft.put_encoded(&error);

@@ -55,7 +55,7 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         Command::Settle(settle) => settle::decide(state, moment, settle, draft),
         Command::Cancel(cancel) => {
             let CancelTarget::Ids(ids) = &cancel.target else { return Ok(Reply::Cancelled(Vec::new())) };
-            let first = ids.first().map(|id| cancel::cancel(state, moment, *id, draft));
+            let first = ids.first().map(|id| cancel::cancel(state, moment.at, *id, cancel.reason.as_deref(), draft));
             Ok(Reply::Cancelled(first.into_iter().collect()))
         }
         Command::Patch(patch) => cancel::patch(state, moment, patch, draft),

@@ -165,7 +165,7 @@ impl State {
 pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
     let job = &state.jobs[slot];
     if job.expires_at().is_some_and(|at| at <= moment.at) {
-        super::cancel::end(state, slot, moment.at, JobState::Expired, LeaseState::Cancelled, None, draft);
+        super::cancel::expired(state, slot, moment.at, draft);
         return;
     }
     let elapsed_at = state.elapsed(moment.at);

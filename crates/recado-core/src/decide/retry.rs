@@ -123,13 +123,13 @@ impl State {
             self.say_delivered_out(job, &mut error);
         }
         let seq = job.id.seq();
-        let span = draft.put_encoded(&error);
         let lapsed = lease == LeaseState::Lapsed;
         if job.cancel_requested() {
             let lease = if lapsed { LeaseState::Cancelled } else { lease };
-            super::cancel::end(self, slot, at, JobState::Cancelled, lease, Some(span), draft);
+            super::cancel::end(self, slot, at, JobState::Cancelled, lease, &error, draft);
             return;
         }
+        let span = draft.put_encoded(&error);
         if !failure.retryable || self.is_spent(job) {
             draft.push(Event::Died {
                 seq,

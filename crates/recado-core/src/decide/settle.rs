@@ -201,7 +201,8 @@ fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut D
 fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Option<&str>, draft: &mut Draft) {
     let job = &state.jobs[slot];
     if job.cancel_requested() {
-        super::cancel::end(state, slot, at, JobState::Cancelled, LeaseState::Released, None, draft);
+        let why = reason.unwrap_or("cancelled while in flight, then released");
+        super::cancel::cancelled(state, slot, at, LeaseState::Released, why, draft);
         return;
     }
     let kind = if delay_ms.is_some() { "snoozed" } else { "released" };
@@ -262,7 +263,8 @@ pub(super) fn give_back(
         return;
     }
     if job.cancel_requested() {
-        super::cancel::end(state, slot, moment.at, JobState::Cancelled, LeaseState::Cancelled, None, draft);
+        let why = "cancelled before its delivery arrived";
+        super::cancel::cancelled(state, slot, moment.at, LeaseState::Cancelled, why, draft);
         return;
     }
     let until = delay_ms.filter(|ms| *ms > 0).map(|ms| state.due_after(moment.at, ms));

@@ -159,7 +159,7 @@ fn whatever_ends_the_holder_lets_the_one_behind_it_go_on() {
         enqueue q c dedup=k:unfinished:replace -> c(behind b)
         cancel b                             -> b requested
         release b                            -> ok cancel-requested
-        job b                                -> cancelled 1/1
+        job b                                -> cancelled 1/1 errors=cancelled
         receive q                            -> c
         "#,
     );
@@ -396,7 +396,7 @@ fn an_expired_or_cancelled_job_gives_its_key_up() {
         enqueue q a key=k expires=1s         -> a
         enqueue q b key=n                    -> ! full idempotency-max 2/1
         enqueue q b key=k                    -> b
-        t=1s job a                           -> expired
+        t=1s job a                           -> expired errors=expired
         cancel b                             -> b cancelled
         t=2h enqueue q c key=n               -> c
         "#,

@@ -395,8 +395,8 @@ fn a_job_not_received_in_time_expires() {
         r#"
         t=0 enqueue q a expires=5s ; b expires=5s ; c expires=5s delay=1m ; d expires=10s -> a b c d created
         t=4s receive q                       -> a
-        t=5s job b                           -> expired
-        job c                                -> expired
+        t=5s job b                           -> expired errors=expired
+        job c                                -> expired errors=expired
         job a                                -> inFlight 1/1 until=34s
         receive q                            -> d
         ack a                                -> ok

@@ -245,7 +245,7 @@ impl Model {
             matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|expires| expires <= now)
         };
         if let Some(number) = self.all(late).first().copied() {
-            self.finish(number, At::Expired, Some(Ended::Cancelled));
+            self.end(number, At::Expired, "expired", Ended::Cancelled);
             return Some(());
         }
         let ended = |job: &Job| {
@@ -406,6 +406,12 @@ impl Model {
         }
     }
 
+    /// A job ends for good without being done.
+    pub fn end(&mut self, number: usize, at: At, kind: &str, lease: Ended) {
+        self.job(number).errors.push(kind.into());
+        self.finish(number, at, Some(lease));
+    }
+
     /// A job ends for good.
     pub fn finish(&mut self, number: usize, at: At, lease: Option<Ended>) {
         let keep = self.policy(number).keep;
@@ -529,7 +535,7 @@ impl Model {
 
     pub fn release(&mut self, number: usize, delay: Option<u64>) {
         if self.jobs[&number].cancel {
-            self.finish(number, At::Cancelled, Some(Ended::Released));
+            self.end(number, At::Cancelled, "cancelled", Ended::Released);
         } else if self.is_delivered_out(number) {
             self.fail(number, "max-deliveries", true, None, Ended::Released);
         } else {

@@ -8,7 +8,7 @@ fn a_waiting_job_is_cancelled_at_once() {
         r#"
         t=0 enqueue q a ; b delay=1m         -> a b created
         cancel a b                           -> a cancelled, b cancelled
-        job a                                -> cancelled
+        job a                                -> cancelled errors=cancelled
         cancel a                             -> a cancelled
         receive q                            -> -
         stats q                              -> cancelled=2

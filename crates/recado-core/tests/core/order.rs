@@ -186,7 +186,7 @@ fn an_ordered_group_goes_on_when_its_head_ends() {
         receive q max=2                      -> b4
         fail b4 after=2m                     -> ok
         receive q max=2                      -> - group-order
-        +1m job b4                           -> expired 1/1 errors=error
+        +1m job b4                           -> expired 1/1 errors=error,expired
         receive q max=2                      -> b5
         +10s receive q max=2                 -> b5@2
         cancel b6                            -> b6 cancelled
@@ -390,7 +390,7 @@ fn what_is_due_is_handed_out_before_its_timer() {
         enqueue q e expires=3s               -> e
         ticks off                            ->
         t=5s receive q max=9                 -> d a b@2
-        job e                                -> expired
+        job e                                -> expired errors=expired
         "#,
     );
 }

@@ -545,7 +545,7 @@ impl Pair {
         };
         let Some(job) = self.model.jobs.get(&number).filter(held) else { return };
         if job.cancel {
-            self.model.finish(number, At::Cancelled, Some(Ended::Cancelled));
+            self.model.end(number, At::Cancelled, "cancelled", Ended::Cancelled);
         } else {
             let job = self.model.job(number);
             (job.attempts, job.deliveries) = (job.attempts - 1, job.deliveries - 1);

@@ -18,7 +18,7 @@ impl Pair {
         let expected = match self.model.jobs.get(&number).map(|job| job.at) {
             None => Cancelled::Gone(id),
             Some(At::Waiting | At::Blocked) => {
-                self.model.finish(number, At::Cancelled, Some(Ended::Cancelled));
+                self.model.end(number, At::Cancelled, "cancelled", Ended::Cancelled);
                 Cancelled::Done(id)
             }
             Some(At::InFlight) => {
