@@ -49,9 +49,9 @@ pub(super) fn started(state: &mut State, at: u64) {
     for slot in
         state.guards.iter().filter(|(_, guard)| guard.record.done.is_none()).map(|(slot, _)| slot).collect::<Vec<_>>()
     {
-        let record = &mut state.guards[slot].record;
+        let record = &state.guards[slot].record;
         let grace_ends = elapsed_at.saturating_add(record.hold_ms.min(GRACE_MAX_MS));
-        record.ends_elapsed_at = record.ends_elapsed_at.max(grace_ends);
+        state.hold_guard(slot, record.ends_elapsed_at.max(grace_ends));
     }
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();

@@ -45,8 +45,8 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
     }
     let Some(timer) = state.first_due(at) else { return false };
     match timer {
-        // State::advance makes delayed jobs ready.
-        Timer::Due(_) => {}
+        // State::advance sees to these.
+        Timer::Due(_) | Timer::Hold(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
         Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
         Timer::Keep(_) => forget(state, at, draft),

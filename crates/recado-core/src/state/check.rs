@@ -276,8 +276,9 @@ impl State {
         assert_eq!(self.job_guards, job_guards, "guards by job");
         let counted: BTreeMap<u32, u64> = self.queues.values().map(|q| (q.record.number, q.guards)).collect();
         assert_eq!(counted, by_queue, "guards by queue");
-        let open = self.guards.iter().filter(|(_, guard)| guard.record.done.is_none()).count();
-        assert_eq!(self.open_guards, open as u64, "guards that are not done");
+        let held = self.guards.iter().filter(|(_, guard)| guard.is_held());
+        let open = held.filter(|(_, guard)| guard.record.done.is_none()).count();
+        assert_eq!(self.open_guards, open as u64, "guards that are held");
     }
 
     fn check_waits(&self) {
@@ -334,6 +335,8 @@ impl State {
             self.tasks.values().filter_map(|task| Some((task.record.ended_at?, crate::items::short(task.record.id))));
         wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));
         assert_eq!(self.timers.all(false), wall.into_iter().collect(), "timers on the wall clock");
+        let held = self.guards.iter().filter(|(_, guard)| guard.is_held());
+        elapsed.extend(held.map(|(slot, guard)| (guard.record.ends_elapsed_at, Timer::Hold(slot))));
         assert_eq!(self.timers.all(true), elapsed.into_iter().collect(), "timers of elapsed time");
     }
 

@@ -1,7 +1,7 @@
 //! Guards: a key under which one holder at a time works, and the result that the work ended with.
 //!
 //! A guard belongs to a job and goes with it, or has a time of its own. That its hold has lapsed is no fact: it
-//! follows from the time, and only another `begin` takes the key.
+//! follows from the time, and only another `begin` takes the key. Until then room in the log is kept for its end.
 
 use crate::event::GuardRecord;
 use crate::items::{ItemKind, Link};
@@ -16,12 +16,18 @@ pub(crate) struct Guard {
     /// Where [`GuardRecord::result`] is.
     pub(crate) result: Option<Place>,
     pub(crate) link: Link,
+    /// Its hold was not seen to lapse.
+    is_held: bool,
 }
 
 impl Guard {
     /// Its time is over, whether or not that was noticed.
     pub(crate) fn is_over(&self, at: u64) -> bool {
         self.end().is_some_and(|end| end <= at)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// When it is forgotten; one that belongs to a job has no end of its own.
@@ -37,7 +43,7 @@ impl Keyed for Guard {
 }
 
 impl State {
-    /// Guards that are begun and not done: each may still be completed.
+    /// Guards with a holder whose time has not passed: each may be ended any moment.
     #[must_use]
     pub fn open_guards(&self) -> u64 {
         self.open_guards
@@ -49,9 +55,11 @@ impl State {
             self.drop_guard(slot);
         }
         self.queue_mut(record.queue).guards += 1;
-        self.open_guards += u64::from(record.done.is_none());
         let result = record.result.map(|span| span.at(position));
-        let slot = self.guards.insert(Guard { record, result, link: Link::default() });
+        let slot = self.guards.insert(Guard { record, result, link: Link::default(), is_held: false });
+        if record.done.is_none() {
+            self.hold_guard(slot, record.ends_elapsed_at);
+        }
         match record.job {
             Some(seq) => drop(self.job_guards.insert((seq, slot))),
             None => self.timers.set(false, record.until, Timer::Guard(slot)),
@@ -61,13 +69,32 @@ impl State {
 
     /// The guard is forgotten.
     pub(crate) fn drop_guard(&mut self, slot: Slot) {
+        self.lapse_guard(slot);
         self.unlink_item(ItemKind::Guard, slot);
         let guard = self.guards.remove(slot);
         self.queue_mut(guard.record.queue).guards -= 1;
-        self.open_guards -= u64::from(guard.record.done.is_none());
         match guard.record.job {
             Some(seq) => drop(self.job_guards.remove(&(seq, slot))),
             None => self.timers.clear(false, guard.record.until, Timer::Guard(slot)),
+        }
+    }
+
+    /// The guard is held until then, whatever it was before.
+    pub(crate) fn hold_guard(&mut self, slot: Slot, ends_elapsed_at: u64) {
+        self.lapse_guard(slot);
+        let guard = &mut self.guards[slot];
+        guard.record.ends_elapsed_at = ends_elapsed_at;
+        guard.is_held = true;
+        self.open_guards += 1;
+        self.timers.set(true, ends_elapsed_at, Timer::Hold(slot));
+    }
+
+    /// Its hold has lapsed, or ended otherwise.
+    pub(crate) fn lapse_guard(&mut self, slot: Slot) {
+        let guard = &mut self.guards[slot];
+        if core::mem::take(&mut guard.is_held) {
+            self.open_guards -= 1;
+            self.timers.clear(true, guard.record.ends_elapsed_at, Timer::Hold(slot));
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Request(Slot),
     /// A guard to forget.
     Guard(Slot),
+    /// The hold of a guard.
+    Hold(Slot),
     /// A finished task to forget.
     Task(u32),
 }
@@ -35,7 +37,8 @@ pub(crate) enum Timer {
 pub(crate) struct Timers {
     pub(crate) wall: BTreeSet<(u64, Timer)>,
     pub(crate) elapsed: BTreeSet<(u64, Timer)>,
-    /// [`Timer::Due`] stands apart: a receive makes delayed jobs ready whatever else is due.
+    /// [`Timer::Due`] stands apart: a receive makes delayed jobs ready whatever else is due. So does [`Timer::Hold`]:
+    /// neither is a fact.
     delayed_wall: BTreeSet<(u64, Timer)>,
     delayed_elapsed: BTreeSet<(u64, Timer)>,
     /// [`Timer::Keep`] too: where memory is short, finished jobs go before their time.
@@ -47,7 +50,7 @@ impl Timers {
         if matches!(timer, Timer::Keep(_)) {
             return &mut self.keep;
         }
-        match (matches!(timer, Timer::Due(_)), is_elapsed) {
+        match (matches!(timer, Timer::Due(_) | Timer::Hold(_)), is_elapsed) {
             (false, false) => &mut self.wall,
             (false, true) => &mut self.elapsed,
             (true, false) => &mut self.delayed_wall,
@@ -92,25 +95,32 @@ impl State {
         wall.chain(elapsed.map(|(at, _)| self.wall(*at))).min()
     }
 
-    /// The first timer that is due at `now`, but for delayed jobs.
+    /// The first timer that is due at `now` and makes a fact.
     pub(crate) fn first_due(&self, now: u64) -> Option<Timer> {
         let due = |set: &BTreeSet<(u64, Timer)>, now| set.first().filter(|(at, _)| *at <= now).map(|(_, timer)| *timer);
         let kept = self.timers.keep.first().filter(|(at, _)| *at <= now).map(|(_, timer)| *timer);
         due(&self.timers.wall, now).or(kept).or_else(|| due(&self.timers.elapsed, self.elapsed(now)))
     }
 
-    /// Makes delayed jobs ready whose time has come, at most `max`. This is no fact of its own: it follows
-    /// from the time, and the place in line does not depend on when it is noticed. Returns how many.
+    /// Makes delayed jobs ready whose time has come, and lets holds of guards lapse, at most `max`. This is no fact of
+    /// its own: it follows from the time, and the place in line does not depend on when it is noticed. Returns how
+    /// many.
     pub fn advance(&mut self, now: u64, max: usize) -> usize {
         let mut moved = 0;
         while moved < max {
             let elapsed = self.elapsed(now);
             let wall = self.timers.delayed_wall.first().filter(|(at, _)| *at <= now);
             let due = wall.or_else(|| self.timers.delayed_elapsed.first().filter(|(at, _)| *at <= elapsed));
-            let Some((_, Timer::Due(slot))) = due.copied() else { break };
-            self.unstand(slot);
-            self.jobs[slot].state = JobState::Ready;
-            self.stand(slot);
+            match due {
+                Some((_, Timer::Due(slot))) => {
+                    let slot = *slot;
+                    self.unstand(slot);
+                    self.jobs[slot].state = JobState::Ready;
+                    self.stand(slot);
+                }
+                Some((_, Timer::Hold(slot))) => self.lapse_guard(*slot),
+                _ => break,
+            }
             moved += 1;
         }
         moved

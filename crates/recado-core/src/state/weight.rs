@@ -185,7 +185,7 @@ impl State {
             }
             ItemKind::Guard => {
                 let weight = Weight::log(ITEM_BYTES + self.guards[number].result.map_or(0, at));
-                weight.of_size(size_of::<Guard>() + INDEX_BYTES + TIMER_BYTES)
+                weight.of_size(size_of::<Guard>() + INDEX_BYTES + 2 * TIMER_BYTES)
             }
             ItemKind::Task => {
                 let it = &self.tasks[&whole(number, self.last_number)];

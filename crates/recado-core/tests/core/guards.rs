@@ -278,6 +278,27 @@ fn a_deleted_queue_forgets_them() {
 }
 
 #[test]
+fn room_is_kept_for_the_end_of_what_is_held() {
+    let mut play = Play::new(Between::Replay);
+    play.line("t=0 queue q");
+    let mut open_after = |line: &str| {
+        play.line(line);
+        play.world.tick();
+        play.world.state.open_guards()
+    };
+    assert_eq!(open_after("begin q k hold=1s"), 1);
+    assert_eq!(open_after("begin q l hold=1m"), 2);
+    assert_eq!(open_after("t=1s stats q"), 1, "a holder that is late has its room no more");
+    assert_eq!(open_after("hold q k 1 for=1m"), 2);
+    assert_eq!(open_after("complete q k 1"), 1);
+    assert_eq!(open_after("t=2m stats q"), 0);
+    assert_eq!(open_after("restart"), 1, "a restart gives a hold its time again");
+    assert_eq!(open_after("begin q m"), 2);
+    assert_eq!(open_after("abort q m 3"), 1);
+    assert_eq!(open_after("complete q l 2"), 0);
+}
+
+#[test]
 fn guards_of_a_queue_are_limited_and_count_as_memory() {
     let mut play = Play::new(Between::Nothing);
     play.line("t=0 queue q idem=:2");
