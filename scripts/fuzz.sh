@@ -18,11 +18,13 @@ if ! command -v c++ >/dev/null 2>&1; then
     exit 69
 fi
 
+# The threads of a server have memory of their own while leaks are looked for: they would be taken for some.
+export ASAN_OPTIONS=detect_leaks=0
+
 for target in ${1:-$(cargo +nightly fuzz list)}; do
     printf '\n== %s\n' "$target"
     # New inputs go to a directory of their own, so that the corpus that is kept stays small.
     mkdir -p "fuzz/found/$target"
-    # The threads of a server have memory of their own while leaks are looked for: they would be taken for some.
     cargo +nightly fuzz run "$target" "fuzz/found/$target" "fuzz/corpus/$target" -- \
-        -max_total_time="${FUZZ_SECONDS:-300}" -timeout=90 -rss_limit_mb=4096 -detect_leaks=0
+        -max_total_time="${FUZZ_SECONDS:-300}" -timeout=90 -rss_limit_mb=4096
 done
