@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{backup, completions, dlq, enqueue, jobs, log, queues, receive, serve, settle, version};
+use crate::commands::{
+    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, serve, settle, version, work,
+};
 use crate::demo;
 use crate::failure::Outcome;
 use crate::ui::Ui;
@@ -37,6 +39,10 @@ pub(crate) enum Command {
     Receive(receive::Args),
     /// Finish a received job: ack, fail, release, extend
     Settle(settle::Args),
+    /// Run a command for each job
+    Work(Box<work::Args>),
+    /// POST each job to a web address, signed
+    Deliver(Box<deliver::Args>),
     /// List, show and change queues
     Queues(queues::Args),
     /// List, show and cancel jobs
@@ -62,6 +68,8 @@ impl Command {
             Self::Enqueue(args) => enqueue::run(&args, ui),
             Self::Receive(args) => receive::run(&args, ui),
             Self::Settle(args) => settle::run(&args, ui),
+            Self::Work(args) => work::run(&args, ui),
+            Self::Deliver(args) => deliver::run(&args, ui),
             Self::Queues(args) => queues::run(&args, ui),
             Self::Jobs(args) => jobs::run(&args, ui),
             Self::Dlq(args) => dlq::run(&args, ui),

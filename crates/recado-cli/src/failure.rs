@@ -5,6 +5,8 @@ use std::io;
 
 use serde_json::Value;
 
+use crate::problem::Problem;
+
 /// Exit codes, from sysexits(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -89,5 +91,18 @@ impl From<io::Error> for Failure {
             return Self::new(Exit::Ok, "");
         }
         Self::io("cannot write to standard output", &error)
+    }
+}
+
+impl From<recado::Error> for Failure {
+    fn from(error: recado::Error) -> Self {
+        use recado::Error;
+        match &error {
+            Error::Refused(problem) | Error::Unavailable(problem) => {
+                Problem::read(problem.status(), &String::from_utf8_lossy(&problem.bytes())).into()
+            }
+            Error::Url { .. } => Self::usage(error.to_string()),
+            _ => Self::new(Exit::Unavailable, error.to_string()),
+        }
     }
 }

@@ -12,8 +12,10 @@ mod failure;
 mod nearest;
 mod problem;
 mod server;
+mod service;
 mod ui;
 mod units;
+mod worker;
 
 use std::process::ExitCode;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod completions;
+pub(crate) mod deliver;
 pub(crate) mod dlq;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_file;
@@ -12,3 +13,4 @@ pub(crate) mod receive;
 pub(crate) mod serve;
 pub(crate) mod settle;
 pub(crate) mod version;
+pub(crate) mod work;

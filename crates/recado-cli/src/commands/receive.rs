@@ -84,7 +84,7 @@ fn receive(client: &Client, args: &Args) -> Result<Answer, Failure> {
     let path = match args.queues.as_slice() {
         [queue] if !queue.contains('=') => Path::v1(&["queues", queue, "receive"]),
         queues if queues.iter().any(|queue| queue.contains('=')) => {
-            put("weights", Some(weights(queues)?));
+            put("weights", Some(weights(queues)?.into_iter().collect()));
             Path::v1(&["receive"])
         }
         queues => {
@@ -97,16 +97,15 @@ fn receive(client: &Client, args: &Args) -> Result<Answer, Failure> {
     Ok(client.post_waiting(&path, &body, wait.unwrap_or(Duration::ZERO))?)
 }
 
-fn weights(queues: &[String]) -> Result<Value, Failure> {
-    let mut weights = Map::new();
-    for queue in queues {
-        let (name, weight) = queue.split_once('=').unwrap_or((queue, "1"));
-        let weight: u32 = weight
-            .parse()
-            .map_err(|_| Failure::usage(format!("{queue}: the weight is a whole number, like {name}=5")))?;
-        weights.insert(name.to_owned(), json!(weight));
-    }
-    Ok(Value::Object(weights))
+/// `NAME=WEIGHT` each; a weight that is left out is 1.
+pub(crate) fn weights(queues: &[String]) -> Result<Vec<(&str, u32)>, Failure> {
+    queues.iter().map(|queue| weighed(queue)).collect()
+}
+
+fn weighed(queue: &str) -> Result<(&str, u32), Failure> {
+    let (name, weight) = queue.split_once('=').unwrap_or((queue, "1"));
+    let wrong = |_| Failure::usage(format!("{queue}: the weight is a whole number, like {name}=5"));
+    Ok((name, weight.parse().map_err(wrong)?))
 }
 
 fn human(answer: &Value) -> String {

@@ -3,14 +3,14 @@
 //! SIGTERM and SIGINT stop it gracefully, a second one at once; SIGHUP reads the file's queues again. A log
 //! that failed ends the process with the reason: it must be started again, by a supervisor or a person.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tokio::signal::unix::SignalKind;
 
-use crate::config::{self, Config, Flags, LogFormat};
+use crate::config::{self, Config, Flags};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::server::Running;
+use crate::service::{Ends, listen, runtime, start_log};
 use crate::ui::Ui;
 
 /// The flags are the configuration's first layer.
@@ -30,35 +30,7 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     }
     let config = config::load(&args.flags)?;
     start_log(config.log_format)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("cannot start the runtime", &error))?;
-    runtime.block_on(serve(&config))
-}
-
-/// The signals that end the process.
-struct Ends {
-    term: Signal,
-    int: Signal,
-}
-
-impl Ends {
-    fn new() -> Result<Self, Failure> {
-        Ok(Self { term: listen(SignalKind::terminate())?, int: listen(SignalKind::interrupt())? })
-    }
-
-    /// Comes when one of them came; says which.
-    async fn next(&mut self) -> (&'static str, i32) {
-        tokio::select! {
-            _ = self.term.recv() => ("SIGTERM", 15),
-            _ = self.int.recv() => ("SIGINT", 2),
-        }
-    }
-}
-
-fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error))
+    runtime()?.block_on(serve(&config))
 }
 
 async fn serve(config: &Config) -> Outcome {
@@ -113,24 +85,4 @@ async fn reload(running: &Running, config: &Config) {
         Ok(()) => tracing::info!("{} read again; [server] needs a restart", file.display()),
         Err(why) => tracing::error!("{} was not applied, nothing changed: {}", file.display(), why.message),
     }
-}
-
-/// `RECADO_LOG`, else `RUST_LOG`, else `info` and above.
-fn start_log(format: LogFormat) -> Result<(), Failure> {
-    let named = ["RECADO_LOG", "RUST_LOG"].into_iter().find_map(|name| {
-        let filter = std::env::var(name).ok().filter(|filter| !filter.is_empty())?;
-        Some((name, filter))
-    });
-    let (name, filter) = named.unwrap_or(("RECADO_LOG", "info".to_owned()));
-    let filter = EnvFilter::try_new(&filter)
-        .map_err(|error| Failure::usage(format!("{name}: `{filter}` is not a log filter, like info: {error}")))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => {
-            let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            builder.with_ansi(color).init();
-        }
-        LogFormat::Json => builder.json().init(),
-    }
-    Ok(())
 }

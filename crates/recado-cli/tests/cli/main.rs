@@ -16,3 +16,4 @@ mod shutdown;
 mod storage;
 mod support;
 mod usage;
+mod workers;
