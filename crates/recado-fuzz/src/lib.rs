@@ -42,12 +42,13 @@ pub fn run(name: &str, input: &[u8]) {
     target(input);
 }
 
-/// Runs something that may have at most so many more bytes in memory at any moment.
-fn within_memory<T>(bytes_max: usize, work: impl FnOnce() -> T) -> T {
+/// Runs something that may have at most so many more bytes in memory at any moment; how many is asked when it is done.
+fn within_memory<T>(bytes_max: impl FnOnce() -> usize, work: impl FnOnce() -> T) -> T {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
     let done = work();
     let used = MEMORY.peak_usage().saturating_sub(before);
+    let bytes_max = bytes_max();
     assert!(used <= bytes_max, "{used} bytes of memory, at most {bytes_max} were expected");
     done
 }
