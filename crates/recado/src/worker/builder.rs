@@ -50,7 +50,7 @@ pub struct WorkerBuilder {
 /// Most runs at the same time.
 const CONCURRENCY_MAX: u64 = 10_000;
 /// Jobs fetched ahead, for each run at the same time.
-const PREFETCH_PER_SLOT: usize = 8;
+const PREFETCH_PER_SLOT: usize = 32;
 /// .. in all.
 const PREFETCH_MAX: usize = 1_000;
 
@@ -96,7 +96,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Has at most so many jobs waiting here for a free place; 8 for each run at the same time by default, at
+    /// Has at most so many jobs waiting here for a free place; 32 for each run at the same time by default, at
     /// most 1000. However high it is, no more are fetched ahead than will be begun within about 100 ms at the
     /// present pace, and one that waits for a second is given back.
     #[must_use]
