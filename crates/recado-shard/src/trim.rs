@@ -153,7 +153,10 @@ impl Shard {
     /// Chooses the oldest items and has their bytes read.
     fn fetch(&mut self) {
         // What is not committed yet is not worth copying, and cannot be read while it is being built.
-        let mut plans = self.writer.state.oldest_copies(self.writer.committed(), COPY_ITEMS_MAX);
+        let committed = self.writer.committed();
+        let mut plans = self.writer.state.oldest_copies(committed, COPY_ITEMS_MAX);
+        // An old item may have gained bytes since, an error or a new payload.
+        plans.retain(|plan| plan.places.iter().all(|place| place.position <= committed));
         let mut bytes = 0;
         let state = &self.writer.state;
         let count = plans.iter().take_while(|plan| {
