@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test test-long fuzz bench
+.PHONY: help build demo test test-long fuzz sim mutants bench
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -22,6 +22,13 @@ test-long: ## the same with the long suites
 
 fuzz: ## fuzz with libFuzzer, FUZZ_SECONDS (300) a target; needs a nightly toolchain
 	@scripts/fuzz.sh
+
+SECONDS ?= 60
+sim: ## simulate fresh seeds for SECONDS=60, or SEED=x again
+	@$(CARGO) run --quiet -p recado-sim -- $(if $(SEED),--seed $(SEED),--seconds $(SECONDS))
+
+mutants: ## how many seeds each deliberate mistake lives through (some minutes)
+	@$(CARGO) run --quiet -p recado-sim --features mutants -- --mutants
 
 bench: ## measure, next to the machine's own limits
 	@scripts/setup.sh build

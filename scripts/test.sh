@@ -14,8 +14,14 @@ cargo fmt --all --check
 step "purity of the core"
 scripts/check-purity.sh
 
+step "no mutants in the binary"
+scripts/check-mutants.sh
+
 step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 step "tests"
-cargo test --workspace --all-features --locked --no-fail-fast
+cargo test --workspace --exclude recado-sim --exclude recado-mutants --all-features --locked --no-fail-fast
+
+step "the simulation, and the mistakes that it must find"
+cargo test -p recado-sim --features mutants --locked

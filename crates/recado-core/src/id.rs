@@ -5,6 +5,7 @@ use core::fmt;
 use core::hash::Hasher;
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
+use recado_mutants::{Mutant, active};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Number of the shard that made an id, 12 bits.
@@ -160,7 +161,7 @@ impl Receipt {
         };
         // Folding the difference looks at every byte: how much of a guess was right stays hidden.
         let differ = receipt.bytes(secret).iter().zip(&bytes).fold(0, |all, (a, b)| all | (a ^ b));
-        (differ == 0).then_some(receipt)
+        (differ == 0 || active(Mutant::ReceiptUnchecked)).then_some(receipt)
     }
 }
 

@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use recado_mutants::{Mutant, active};
+
 use crate::Position;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at, zero_at};
 use crate::error::Error;
@@ -79,7 +81,8 @@ impl Plan {
         let damaged = damaged_tail(disk, segments, walk.watermark, walked_end)?;
         let bad = damaged.unwrap_or(Bad { position: walked_end, end });
         let walk = if damaged.is_some() { walk_until(disk, segments, bad.position)?.0 } else { walk };
-        let tip = walk.whole_until();
+        let takes_more = active(Mutant::TornTailTakesOneMore) && bad.end.is_remains();
+        let tip = walk.last.filter(|_| takes_more).unwrap_or(walk.whole_until());
         let mut remains_end = if bad.end.is_remains() { bad.position + RECORD_HEADER_BYTES as u64 } else { tip };
         if tip < walked_end {
             remains_end = remains_end.max(walked_end);
@@ -124,8 +127,10 @@ impl Plan {
     /// Zeroes what is cut, writes the unproven end of the log again, and makes both durable. The
     /// answer is the number of bytes written again.
     pub(crate) fn carry_out(&self, disk: &dyn Disk, segments: &Segments) -> Result<u64, Error> {
-        let cut = pieces(segments, self.tip, self.remains_end);
-        let unproven = pieces(segments, self.watermark, self.tip);
+        let kept = if active(Mutant::StaleRecordAccepted) { self.tip } else { self.remains_end };
+        let proven = if active(Mutant::UnprovenServed) { self.tip } else { self.watermark };
+        let cut = pieces(segments, self.tip, kept);
+        let unproven = pieces(segments, proven, self.tip);
         let numbers: BTreeSet<u64> = cut.iter().chain(&unproven).map(|(number, ..)| *number).collect();
         for number in numbers {
             let file = open_segment(disk, number)?;

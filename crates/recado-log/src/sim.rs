@@ -108,6 +108,11 @@ impl SimDisk {
         state.names = state.durable_names.clone();
     }
 
+    /// A [`Fault::Crash`] has ended the process.
+    pub fn is_dead(&self) -> bool {
+        self.state().is_dead
+    }
+
     /// The operation number `operation` (see [`SimDisk::operations`]) is hit.
     pub fn fail_at(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use recado_core::{Answer, Delivered, HeldBack, JobId, JobView, Reply, TaskView};
+use recado_mutants::{Mutant, active};
 
 use crate::error::Error;
 use crate::guard::DeliveryGuard;
@@ -39,7 +40,7 @@ pub(crate) enum Outgoing {
 
 impl Outgoing {
     /// Whoever asked may be gone; only a delivery has to be undone then, which its guard does.
-    fn send(self, shared: &Arc<Shared>) {
+    pub(crate) fn send(self, shared: &Arc<Shared>) {
         match self {
             Self::Reply(promise, reply) => drop(promise.send(reply)),
             Self::Answer(promise, answer) => drop(promise.send(answer)),
@@ -120,7 +121,10 @@ impl Parked {
 
     /// Sends what may leave; nothing overtakes.
     pub(crate) fn release(&mut self, committed: u64, written: u64, shared: &Arc<Shared>) {
-        while self.entries.front().is_some_and(|entry| entry.may_leave(committed, written)) {
+        let may_leave = |entry: &Entry| {
+            entry.may_leave(committed, written) || (entry.position <= written && active(Mutant::ReplyBeforeSync))
+        };
+        while self.entries.front().is_some_and(may_leave) {
             if let Some(entry) = self.entries.pop_front() {
                 entry.outgoing.send(shared);
             }

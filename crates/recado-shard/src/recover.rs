@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use recado_core::State;
 use recado_log::{Position, Reader};
+use recado_mutants::{Mutant, active};
 
 use crate::error::OpenError;
 
@@ -38,7 +39,11 @@ pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> 
     let mut next = from;
     while let Some(entry) = reader.read(next, false)? {
         let position = entry.position;
+        let is_halved = active(Mutant::BatchHalved) && reader.read(entry.next, false)?.is_none();
         let apply = |event| {
+            if is_halved && replayed.events % 2 == 1 {
+                return;
+            }
             recado_core::apply(state, position.0, &event);
             replayed.events += 1;
         };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use recado_core::{Answer, Command, Draft, Moment, Presence, Query, Rejection, Reply, State};
 use recado_log::{Batch, Class, Limits, Log, Urgency};
+use recado_mutants::{Mutant, active};
 
 use crate::clock::{Entropy, Now, stepped_back};
 use crate::error::Error;
@@ -212,6 +213,9 @@ impl Writer {
 
     /// Keeps an answer until all it was decided on is committed.
     pub(crate) fn park(&mut self, outgoing: Outgoing) {
+        if active(Mutant::DuplicateBeforeOriginal) && self.draft.is_empty() {
+            return outgoing.send(&self.shared);
+        }
         let position = if self.draft.is_empty() { self.newest } else { self.draft.position };
         self.parked.push(position, outgoing);
     }

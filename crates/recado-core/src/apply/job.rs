@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 
+use recado_mutants::{Mutant, active};
+
 use super::queue::ensure_queue;
 use super::{count, on};
 use crate::event::{Death, Due, JobCopy, JobRecord, Lease, LeaseState, Removal, Span};
@@ -247,6 +249,9 @@ pub(super) fn wait_again(
         }
         None => job.state = JobState::Ready,
     }
+    if active(Mutant::GroupFreedByRetry) {
+        state.release_group(slot);
+    }
     state.stand(slot);
 }
 
@@ -377,7 +382,9 @@ pub(super) fn replayed(
     let job = &mut state.jobs[slot];
     job.state = JobState::Ready;
     job.set_due(due_at, None);
-    job.attempts = 0;
+    if !active(Mutant::AttemptsKeptOnReplay) {
+        job.attempts = 0;
+    }
     let earlier_deliveries = job.all_deliveries();
     job.deliveries = 0;
     job.replays = job.replays.saturating_add(1);

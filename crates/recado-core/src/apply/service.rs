@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use super::queue::resolve_settings;
 use crate::event::{Globals, TaskKind};
 use crate::items::ItemKind;
@@ -35,12 +37,18 @@ pub(super) fn started(state: &mut State, at: u64) {
     let in_flight = state.queues.values().flat_map(|queue| queue.in_flight.values().copied());
     for slot in in_flight.collect::<Vec<_>>() {
         state.unstand(slot);
+        if active(Mutant::AttemptsLostOnRestart) {
+            state.jobs[slot].attempts = 0;
+        }
         if let Some(lease) = state.jobs[slot].lease_mut() {
             let ends = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
             let grace_ends = elapsed_at.saturating_add(lease.visibility_ms.min(GRACE_MAX_MS));
             // Once its end has fallen into down time, a second start does not make it a lease that was let lapse.
             lease.interrupted |= ends <= elapsed_at;
             lease.ends_elapsed_at = lease.ends_elapsed_at.max(grace_ends);
+            if active(Mutant::LeasesLostOnRestart) {
+                lease.ends_elapsed_at = elapsed_at;
+            }
             lease.timeout_elapsed_at = lease.timeout_elapsed_at.map(|t| t.max(grace_ends));
         }
         state.stand(slot);
@@ -52,6 +60,10 @@ pub(super) fn started(state: &mut State, at: u64) {
         let record = &state.guards[slot].record;
         let grace_ends = elapsed_at.saturating_add(record.hold_ms.min(GRACE_MAX_MS));
         state.hold_guard(slot, record.ends_elapsed_at.max(grace_ends));
+    }
+    if active(Mutant::SavedResultLostOnRestart) {
+        let keys: Vec<Slot> = state.keys.iter().map(|(slot, _)| slot).collect();
+        keys.into_iter().for_each(|slot| state.end_saved(slot));
     }
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();

@@ -3,10 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, GuardRecord, JobCopy, JobRecord, Lease, Span, TaskRecord};
+use crate::event::{DedupRecord, Event, GuardRecord, JobCopy, JobRecord, Lease, Removal, Span, TaskRecord};
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
+use crate::reply::State as JobState;
 use crate::state::{NONE, SettleEntry, Slot, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
@@ -15,6 +18,13 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         return;
     }
     let number = plan.number;
+    if active(Mutant::DelayedTrimmed) && plan.kind == ItemKind::Job && state.jobs[number].state == JobState::Delayed {
+        let seqs = alloc::vec![state.jobs[number].id.seq()];
+        return draft.push(Event::Removed { seqs, why: Removal::Forgotten });
+    }
+    if active(Mutant::SavedResultTrimmed) && plan.kind == ItemKind::Saved {
+        return draft.push(Event::KeyEnded { key: state.keys[number].hash, kept: false });
+    }
     let first = |draft: &mut Draft| plan.bytes.first().map(|bytes| draft.put(bytes));
     let event = match plan.kind {
         ItemKind::Globals => Event::GlobalsSet(Box::new(state.globals())),
@@ -164,7 +174,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     };
     Event::JobCopied(Box::new(JobCopy {
         record,
-        state: job.state,
+        state: if active(Mutant::AckResurrected) && job.state.is_final() { JobState::Ready } else { job.state },
         attempts: u32::from(job.attempts),
         deliveries: u32::from(job.deliveries),
         earlier_deliveries: job.earlier_deliveries(),

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
+use recado_mutants::{Mutant, active};
 
 use super::{find_queue, mix, still_there};
 use crate::codec::DecodeError;
@@ -198,7 +199,8 @@ impl<'a> Batch<'a> {
 
     fn check_depth(&self) -> Result<(), Rejection> {
         let depth = self.queue.map_or(0, Queue::depth) + self.new_jobs;
-        if self.new_jobs > 0 && depth > self.settings.max_depth {
+        let limit = self.settings.max_depth + u64::from(active(Mutant::DepthOffByOne));
+        if self.new_jobs > 0 && depth > limit {
             return Err(self.full("max-depth", self.settings.max_depth, depth));
         }
         Ok(())
@@ -265,9 +267,10 @@ impl<'a> Batch<'a> {
             return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
         }
         let slot = state.dedups.find(record.hash.0);
+        let at = self.moment.at - u64::from(active(Mutant::DedupWindowTooLong));
         let open = slot
             .map(|slot| (slot, &state.dedups[slot]))
-            .filter(|(_, entry)| entry.until().is_none_or(|until| until > self.moment.at));
+            .filter(|(_, entry)| entry.until().is_none_or(|until| until > at));
         let Some((slot, entry)) = open else {
             let id = self.put_in(job, Some(record), None, draft)?;
             return Ok(Enqueued { id, duplicate: None, queued_behind: None });

@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use super::enqueue::find_or_create;
 use super::{find_queue, mix};
 use crate::command::{Moment, Receive, TypeRange};
@@ -174,7 +176,10 @@ pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: S
     let queue = state.queue(job.queue);
     let timeout_ms = own.or(queue.settings.timeout_ms);
     let timeout_elapsed_at = timeout_ms.map(|ms| elapsed_at.saturating_add(ms));
-    let ends_elapsed_at = elapsed_at.saturating_add(visibility_ms);
+    let ends_elapsed_at = match job.lease() {
+        Some(old) if active(Mutant::ExpiredLeaseHandedOut) && old.state == LeaseState::Lapsed => old.ends_elapsed_at,
+        _ => elapsed_at.saturating_add(visibility_ms),
+    };
     draft.push(Event::Received {
         seq: job.id.seq(),
         lease: Box::new(Lease {

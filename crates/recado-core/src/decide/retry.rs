@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
+use recado_mutants::{Mutant, active};
+
 use crate::command::Failure;
 use crate::draft::Draft;
 use crate::event::{Death, Due, Event, LeaseState};
@@ -147,6 +149,9 @@ impl State {
         let wait_ms = failure.retry_after_ms.unwrap_or_else(|| wait_ms(backoff, error.attempt, entropy));
         let due = self.due_after(at, wait_ms);
         draft.push(Event::Failed { seq, at, due, error: span, lapsed });
+        if active(Mutant::PriorityLostOnRetry) {
+            draft.push(Event::Patched { seq, priority: 0, due_at: None, payload: None, payload_hash: None });
+        }
     }
 
     /// The end of a wait that begins at `at`.

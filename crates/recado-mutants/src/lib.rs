@@ -1,0 +1,97 @@
+//! Mistakes that anyone could make, one line each where they would be made. The simulation must find every one:
+//! that is how it is tested itself. Without the feature `mutants` each is a constant `false` and costs nothing.
+
+#![no_std]
+
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// A mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+mutants! {
+    /// An answer leaves before its batch is synced.
+    ReplyBeforeSync,
+    /// An answer that wrote nothing leaves before what it was decided on is durable.
+    DuplicateBeforeOriginal,
+    /// Records that no watermark proves are served without being written again.
+    UnprovenServed,
+    /// A torn tail is not zeroed, and a record of an older epoch behind it counts.
+    StaleRecordAccepted,
+    /// A torn tail takes the whole batch before it along.
+    TornTailTakesOneMore,
+    /// A failed sync is tried again, and believed.
+    FailedSyncRetried,
+    /// A recovery applies one half of the last batch.
+    BatchHalved,
+    /// Trimming drops what an idempotency key saved.
+    SavedResultTrimmed,
+    /// Trimming brings a completed job back as ready.
+    AckResurrected,
+    /// Trimming drops delayed jobs.
+    DelayedTrimmed,
+    /// A restart drops what idempotency keys saved.
+    SavedResultLostOnRestart,
+    /// A restart forgets the attempts of jobs in flight.
+    AttemptsLostOnRestart,
+    /// A restart ends all leases.
+    LeasesLostOnRestart,
+    /// The code that proves a receipt is not compared.
+    ReceiptUnchecked,
+    /// A settle counts although the job was received again.
+    LateSettleAccepted,
+    /// A job whose lease had run out is handed out with that lease.
+    ExpiredLeaseHandedOut,
+    /// A retry lets the next job of an ordered group pass.
+    GroupFreedByRetry,
+    /// A retry loses the job's priority.
+    PriorityLostOnRetry,
+    /// A replay keeps the attempts.
+    AttemptsKeptOnReplay,
+    /// A deduplication window is one millisecond too long.
+    DedupWindowTooLong,
+    /// One job more than the limit fits in a queue.
+    DepthOffByOne,
+    /// An idle shard sleeps although a timer is set.
+    TimerNotRearmed,
+}
+
+/// Whether the mistake is made.
+#[cfg(not(feature = "mutants"))]
+#[must_use]
+pub const fn active(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    use crate::Mutant;
+
+    const NONE: u8 = u8::MAX;
+    static MADE: AtomicU8 = AtomicU8::new(NONE);
+
+    /// Whether the mistake is made.
+    #[must_use]
+    pub fn active(mutant: Mutant) -> bool {
+        MADE.load(Ordering::Relaxed) == mutant as u8
+    }
+
+    /// From now on this mistake is made, in the whole process, and no other.
+    pub fn make(mutant: Option<Mutant>) {
+        MADE.store(mutant.map_or(NONE, |mutant| mutant as u8), Ordering::Relaxed);
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::{active, make};

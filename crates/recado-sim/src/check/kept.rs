@@ -1,0 +1,152 @@
+//! Promises 1, 2 and 7: what was accepted is there, what was answered stays so, nothing waits for ever, and the
+//! dead stay where they are until an operator says otherwise.
+
+use recado_core::{JobId, JobState};
+
+use super::ledger::{Ledger, NEVER, Op, Story};
+use super::{Verdict, broken};
+use crate::history::{Answer, Entry, Event, Listed};
+use crate::options::MILLI;
+use crate::script::{Outcome, Request};
+
+/// A sound disk never keeps a server from starting.
+pub(super) fn starts(history: &[Entry]) -> Verdict {
+    let mut is_calm = false;
+    for entry in history {
+        match &entry.what {
+            Event::Calm => is_calm = true,
+            Event::NotStarted { reason, is_corrupt } if *is_corrupt || is_calm => {
+                return broken(1, format!("server {} does not start: {reason}", entry.server));
+            }
+            Event::Sizes { unreadable, .. } if *unreadable > 0 => {
+                return broken(1, format!("server {} could not read {unreadable} of its bytes", entry.server));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
+    drained(ledger)?;
+    for job in ledger.jobs.values() {
+        intact(ledger, job)?;
+        there(ledger, job)?;
+        justified(ledger, job)?;
+        answered(ledger, job)?;
+    }
+    overlooked(ledger)
+}
+
+/// The end was reached and everything could be listed.
+fn drained(ledger: &Ledger<'_>) -> Verdict {
+    if ledger.drained == NEVER {
+        return broken(2, "jobs still wait after half an hour of calm".into());
+    }
+    let lists = ledger.ops.iter().filter(|op| op.sent > ledger.drained && matches!(op.request, Request::List { .. }));
+    let unanswered = lists.into_iter().find(|op| !matches!(op.answers.first(), Some((_, Answer::Jobs(_)))));
+    if let Some(op) = unanswered {
+        return broken(1, format!("server {} cannot list its jobs at the end: {:?}", op.server, op.answers));
+    }
+    let all = ledger.ops.iter().filter(|op| op.sent > ledger.drained).flat_map(|op| &op.answers);
+    let listed = all.filter_map(|(_, answer)| if let Answer::Jobs(jobs) = answer { Some(jobs) } else { None });
+    let open = listed.flatten().find(|job| job.state.is_waiting() || job.state == JobState::InFlight);
+    match open {
+        Some(job) => broken(2, format!("{} is still {} at the end", job.id, job.state)),
+        None => Ok(()),
+    }
+}
+
+/// Its payload is one that a producer gave it.
+fn intact(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
+    let replaces = ledger.ops.iter().filter(|op| op.server == job.server).filter_map(|op| match op.request {
+        Request::Enqueue(enqueue) if enqueue.queue == job.queue => Some(&enqueue.jobs),
+        _ => None,
+    });
+    let key = job.spec.dedup.map(|dedup| dedup.key);
+    let given = |tag: Option<u32>| {
+        tag == Some(job.spec.tag)
+            || replaces
+                .clone()
+                .flatten()
+                .any(|other| Some(other.tag) == tag && key.is_some() && other.dedup.map(|dedup| dedup.key) == key)
+    };
+    let seen = job.holds.iter().map(|hold| hold.job.tag).chain(job.last.map(|last| last.tag));
+    for tag in seen {
+        if !given(tag) {
+            return broken(1, format!("{} was enqueued with tag {} and has {tag:?}", job.id, job.spec.tag));
+        }
+    }
+    Ok(())
+}
+
+fn there(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
+    let may_be_gone = ledger.may_be_dropped(job) || (ledger.forgets(job.place()) && job.may_have_ended());
+    match job.last {
+        None if !may_be_gone => broken(2, format!("{} has disappeared", job.id)),
+        _ => Ok(()),
+    }
+}
+
+/// It ended by something that was asked for.
+fn justified(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
+    let Some(last) = job.last else { return Ok(()) };
+    let is_just = match last.state {
+        JobState::Completed => {
+            let by_key = || ledger.acked_by_key(job).next().is_some() || ledger.has_unknown_acks(job.place());
+            job.may_be_acked() || (job.spec.key.is_some() && by_key())
+        }
+        JobState::Cancelled => !job.cancels.is_empty(),
+        JobState::Expired => job.spec.expires_ms.is_some(),
+        _ => true,
+    };
+    if is_just { Ok(()) } else { broken(2, format!("{} is {} and nobody asked for it", job.id, last.state)) }
+}
+
+/// What a settle was answered with is so at the end.
+fn answered(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
+    for said in job.said.iter().filter(|said| said.counted()) {
+        let Some(last) = job.last else { continue };
+        match said.what.outcome {
+            Outcome::Ack { .. } if last.state != JobState::Completed => {
+                return broken(1, format!("{} was acked by #{} and is {}", job.id, said.op, last.state));
+            }
+            Outcome::Fail { retryable: false, .. }
+                if last.state != JobState::Dead
+                    && job.cancels.is_empty()
+                    && !ledger.may_be_replayed(job, said.sent)
+                    && !ledger.may_be_deleted(job.place()) =>
+            {
+                return broken(7, format!("{} died by #{} and is {}", job.id, said.op, last.state));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// In calm no job that nothing holds back waits while a worker does.
+fn overlooked(ledger: &Ledger<'_>) -> Verdict {
+    const PROMPT_MS: u64 = 2_500;
+    for (number, list) in ledger.ops.iter().enumerate().filter(|(_, op)| op.sent > ledger.calm) {
+        let is_receive = |op: &&Op<'_>| {
+            matches!(op.request, Request::Receive(_)) && (op.server, op.queue()) == (list.server, list.queue())
+        };
+        let Some(last) = ledger.ops[..number].iter().rev().find(is_receive) else { continue };
+        let Some((_, Answer::Jobs(jobs))) = list.answers.first() else { continue };
+        let has_waited = match last.answers.first() {
+            Some((at, Answer::Received(jobs))) => jobs.is_empty() && at - last.sent > 2 * PROMPT_MS * MILLI,
+            _ => false,
+        };
+        let is_free = |id: &JobId| {
+            ledger.jobs.get(id).is_some_and(|job| job.spec.group.is_none() && job.spec.key.is_none())
+                && ledger.setting(list.queue().unwrap_or(0)).in_flight.is_none()
+        };
+        let late = |job: &&Listed| job.ready_for_ms.is_some_and(|ms| ms > PROMPT_MS) && is_free(&job.id);
+        if let Some(job) = jobs.iter().find(late).filter(|_| has_waited) {
+            let ms = job.ready_for_ms.unwrap_or(0);
+            return broken(2, format!("{} was ready for {ms} ms and a waiting worker did not get it", job.id));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Holds the promises over a history: what clients saw, what was done to the servers, and how it all was at the
+//! end. A file a promise, or a family of them. Where clients cannot know what happened, everything that may
+//! have happened is allowed.
+
+mod batch;
+mod bounded;
+mod dedup;
+mod effect;
+mod fenced;
+mod finite;
+mod hidden;
+mod kept;
+mod ledger;
+mod order;
+
+use std::fmt;
+
+use crate::history::Entry;
+use crate::plan::Plan;
+use ledger::Ledger;
+
+/// What a server is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A promise, by its number.
+    Promise(u8),
+    /// What deduplication keys, producers' numbers and `Idempotency-Key`s stop.
+    Keys,
+    /// An assertion of the server itself.
+    Assertion,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Promise(number) => write!(f, "promise {number}"),
+            Self::Keys => f.write_str("keys"),
+            Self::Assertion => f.write_str("assertion"),
+        }
+    }
+}
+
+/// Something that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What it was held to.
+    pub rule: Rule,
+    /// How it was broken.
+    pub what: String,
+}
+
+/// What a checker found, if it found something.
+type Verdict = Result<(), Violation>;
+
+fn broken(promise: u8, what: String) -> Verdict {
+    Err(Violation { rule: Rule::Promise(promise), what })
+}
+
+/// The first promise that was broken.
+pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Option<Violation> {
+    let ledger = Ledger::new(plan, history);
+    let verdict = kept::starts(history)
+        .and_then(|()| fenced::check(&ledger))
+        .and_then(|()| hidden::check(&ledger))
+        .and_then(|()| finite::check(&ledger))
+        .and_then(|()| effect::check(&ledger))
+        .and_then(|()| order::check(&ledger))
+        .and_then(|()| batch::check(&ledger))
+        .and_then(|()| dedup::check(&ledger))
+        .and_then(|()| bounded::check(&ledger, history))
+        .and_then(|()| kept::check(&ledger));
+    verdict.err()
+}

@@ -1,0 +1,264 @@
+//! Requests as a server's edge would make them of what a client sent, and answers as the client sees them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use recado_core::{
+    Action, Actor, Answer as Found, Cancel, CancelTarget, Command, Condition, Configure, Failure, Filter, Hash, JobId,
+    JobState, JobsQuery, NewJob, NewTask, Outcome as CoreOutcome, Overrides, Page, Patch, Producer, Query, Rejection,
+    Replay, Reply, RequestKey, Select, Source, TypeRange, When,
+};
+use recado_shard::{DeliveryGuard, Error, FilledJob, Handle};
+
+use crate::history::{Answer, Delivery, Listed, Made};
+use crate::options::Options;
+use crate::payload;
+use crate::script::{self, Outcome, PURGED, Request};
+
+/// What a server does with a request: its answer, and what it must not forget to deliver.
+pub(crate) type Call = Pin<Box<dyn Future<Output = (Answer, Option<DeliveryGuard>)>>>;
+
+/// The request at work.
+pub(crate) fn call(handle: &Handle, options: &Options, request: &Request, wall_ms: u64) -> Call {
+    let (handle, request) = (handle.clone(), request.clone());
+    let setting = match &request {
+        Request::Configure { queue, variant } => Some(options.queues[usize::from(*queue)][*variant].options()),
+        _ => None,
+    };
+    Box::pin(async move {
+        match request {
+            Request::Receive(receive) => received(&handle, receive).await,
+            Request::Configure { queue, .. } => {
+                let command = Command::Configure(Configure {
+                    queue: name(queue),
+                    options: setting.unwrap_or_default(),
+                    source: Source::Api,
+                    condition: Condition::default(),
+                    actor: Actor::default(),
+                });
+                (done(handle.call(command).await), None)
+            }
+            request => (other(&handle, request, wall_ms).await.unwrap_or_else(refusal), None),
+        }
+    })
+}
+
+fn name(queue: u8) -> Box<str> {
+    format!("q{queue}").into()
+}
+
+fn refusal(error: Error) -> Answer {
+    match error {
+        Error::Rejected(rejection) => Answer::Refused(rejection),
+        Error::Overloaded { .. } => Answer::Unavailable("overloaded"),
+        Error::Stopping => Answer::Unavailable("stopping"),
+        Error::StorageSlow { .. } => Answer::Unavailable("storage is slow"),
+        Error::StorageFull { .. } => Answer::Unavailable("storage is full"),
+        Error::TooLarge { .. } => Answer::Unavailable("too large"),
+        Error::LogFailed { .. } | Error::Unreadable { .. } => Answer::Unknown,
+    }
+}
+
+fn done<T>(reply: Result<T, Error>) -> Answer {
+    match reply {
+        Ok(_) => Answer::Done,
+        Err(error) => refusal(error),
+    }
+}
+
+async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer, Error> {
+    let task = |queue, action| NewTask { queue: name(queue), action, reason: None, actor: Actor::default() };
+    let all = || Select::Filter(Filter::default());
+    Ok(match request {
+        Request::Enqueue(enqueue) => {
+            let (saved, was_saved) = handle.enqueue(core_enqueue(enqueue)).await?;
+            let made = |job: recado_core::Enqueued| Made {
+                id: job.id,
+                is_duplicate: job.duplicate.is_some(),
+                behind: job.queued_behind,
+            };
+            let jobs = saved.jobs.into_iter().map(made).collect();
+            Answer::Enqueued { duplicate: saved.duplicate, saved: was_saved, jobs }
+        }
+        Request::Settle(settle) => {
+            let outcome = core_outcome(&settle);
+            let entry = recado_core::Settle { job: Some(settle.job), receipt: settle.receipt, outcome };
+            match handle.settle(vec![entry]).await?.pop() {
+                Some(Ok(settled)) => Answer::Settled { repeated: settled.repeated },
+                Some(Err(rejection)) => Answer::Refused(rejection),
+                None => Answer::Unknown,
+            }
+        }
+        Request::SetPaused { queue, paused } => {
+            let command = Command::SetPaused { queue: name(queue), paused, reason: None, actor: Actor::default() };
+            done(handle.call(command).await)
+        }
+        Request::Purge { queue } => {
+            Answer::Acted(handle.run_task(task(queue, Action::Purge { states: PURGED.to_vec() })).await?.acted)
+        }
+        Request::Replay { queue, ignore_key } => {
+            let replay = Replay { select: all(), patch: None, rate: None, halt_after: 0, ignore_key, force: false };
+            Answer::Acted(handle.run_task(task(queue, Action::Replay(replay))).await?.acted)
+        }
+        Request::Discard { queue } => {
+            Answer::Acted(handle.run_task(task(queue, Action::Discard { select: all() })).await?.acted)
+        }
+        Request::Delete { queue } => {
+            done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await)
+        }
+        Request::Cancel(job) => {
+            let cancel = Cancel { target: CancelTarget::Ids(vec![job]), reason: None, actor: Actor::default() };
+            match handle.call(Command::Cancel(cancel)).await? {
+                Reply::Cancelled(outcomes) => outcomes.first().map_or(Answer::Unknown, |one| Answer::Cancelled(*one)),
+                _ => Answer::Unknown,
+            }
+        }
+        Request::Patch { job, priority, delay_ms } => {
+            let patch = Patch { job, priority, when: delay_ms.map(When::After), payload: None };
+            done(handle.call(Command::Patch(patch)).await)
+        }
+        Request::Look(job) => match handle.query(Query::Job(job)).await? {
+            Found::Job(view) => Answer::Job { state: view.state },
+            _ => Answer::Unknown,
+        },
+        Request::List { queue } => list(handle, queue, wall_ms).await?,
+        Request::Receive(_) | Request::Configure { .. } => unreachable!("handled by the caller"),
+    })
+}
+
+fn core_enqueue(enqueue: script::Enqueue) -> recado_core::Enqueue {
+    let request = enqueue
+        .request
+        .map(|request| RequestKey { key: format!("request-{request}").into(), body: Hash(u128::from(request)) });
+    recado_core::Enqueue {
+        queue: name(enqueue.queue),
+        create: true,
+        jobs: enqueue.jobs.into_iter().map(core_job).collect(),
+        producer: enqueue.producer.map(|(name, seq)| Producer { name: format!("producer-{name}").into(), seq }),
+        request,
+    }
+}
+
+fn kind(number: u8) -> Box<str> {
+    format!("type-{number}").into()
+}
+
+fn core_job(job: script::Job) -> NewJob {
+    NewJob {
+        kind: kind(job.kind),
+        schema_version: 1,
+        payload: payload::encode(job.tag, job.bytes),
+        headers: None,
+        business_id: None,
+        priority: job.priority,
+        when: job.delay_ms.map_or(When::Now, When::After),
+        group: job.group.map(|group| format!("group-{group}").into()),
+        dedup: job.dedup.map(|dedup| recado_core::Dedup {
+            key: format!("dedup-{}", dedup.key).into(),
+            for_ms: dedup.for_ms,
+            on_duplicate: dedup.on_duplicate,
+        }),
+        idempotency_key: job.key.map(|key| format!("key-{key}").into()),
+        overrides: Overrides { max_attempts: job.max_attempts, ..Overrides::default() },
+        expires_after_ms: job.expires_ms,
+    }
+}
+
+fn core_outcome(settle: &script::Settle) -> CoreOutcome {
+    match settle.outcome {
+        Outcome::Ack { with_result } => {
+            CoreOutcome::Ack { result: with_result.then(|| settle.result().as_bytes().to_vec()) }
+        }
+        Outcome::Fail { retryable, retry_after_ms } => CoreOutcome::Fail(Failure {
+            kind: "error".into(),
+            message: "the worker says so".into(),
+            retryable,
+            retry_after_ms,
+        }),
+        Outcome::Release { delay_ms } => CoreOutcome::Release { delay_ms, reason: None },
+        Outcome::Extend { visibility_ms } => CoreOutcome::Extend { visibility_ms: Some(visibility_ms), progress: None },
+    }
+}
+
+async fn received(handle: &Handle, receive: script::Receive) -> (Answer, Option<DeliveryGuard>) {
+    let asked = recado_core::Receive {
+        queues: vec![(name(receive.queue), 1)],
+        strict: true,
+        create: true,
+        max: receive.max,
+        max_bytes: 8 << 20,
+        worker: Some("worker".into()),
+        visibility_ms: receive.visibility_ms,
+        types: receive.kind.map(|number| vec![TypeRange { kind: kind(number), from: 1, to: u32::MAX }]),
+        attempt_id: None,
+    };
+    match handle.receive(asked, Vec::new(), Duration::from_millis(receive.wait_ms)).await {
+        Ok(received) => {
+            let secret = handle.secret();
+            let delivery = |(delivered, filled): (recado_core::Delivered, FilledJob)| Delivery {
+                id: delivered.job.id,
+                tag: payload::decode(&filled.payload),
+                fence: delivered.fencing_token,
+                receipt: delivered.receipt.text(secret).into(),
+                attempts: delivered.job.attempts,
+                deliveries: delivered.job.deliveries,
+                max_attempts: delivered.job.max_attempts,
+                replays: delivered.job.replays,
+                priority: delivered.job.priority,
+                visible_at: delivered.visible_at,
+            };
+            (Answer::Received(received.jobs.into_iter().map(delivery).collect()), Some(received.guard))
+        }
+        Err(error) => (refusal(error), None),
+    }
+}
+
+async fn list(handle: &Handle, queue: u8, wall_ms: u64) -> Result<Answer, Error> {
+    let mut listed = Vec::new();
+    let mut page = Page { cursor: None, limit: 1_000 };
+    loop {
+        let query = JobsQuery { queue: name(queue), page, ..JobsQuery::default() };
+        let (jobs, cursor) = match handle.query(Query::Jobs(query)).await {
+            Ok(Found::Jobs { jobs, cursor }) => (jobs, cursor),
+            Err(Error::Rejected(Rejection::QueueNotFound { .. })) => return Ok(Answer::Jobs(listed)),
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(Answer::Unknown),
+        };
+        listed.extend(handle.fill(jobs, true).await?.into_iter().map(|job| list_entry(job, wall_ms)));
+        if cursor.is_none() {
+            return Ok(Answer::Jobs(listed));
+        }
+        page = Page { cursor, limit: 1_000 };
+    }
+}
+
+fn list_entry(job: FilledJob, wall_ms: u64) -> Listed {
+    let FilledJob { view, payload, errors, result, .. } = job;
+    let is_free = view.state == JobState::Ready && view.held_back.is_none();
+    Listed {
+        id: view.id,
+        tag: payload::decode(&payload),
+        state: view.state,
+        ready_for_ms: is_free.then(|| wall_ms.saturating_sub(view.run_at)),
+        attempts: view.attempts,
+        max_attempts: view.max_attempts,
+        deliveries: view.deliveries,
+        replays: view.replays,
+        errors: errors.len(),
+        last_error: errors.last().map(|error| error.kind.clone()),
+        result: result.map(|bytes| String::from_utf8_lossy(&bytes).into()),
+    }
+}
+
+impl script::Settle {
+    /// The result it saves: it tells which delivery it is of.
+    pub(crate) fn result(&self) -> String {
+        format!("{{\"job\":\"{}\",\"fence\":{}}}", self.job, self.fence)
+    }
+}
+
+/// The shard that made it, which is the number of its server.
+pub(crate) fn server_of(job: JobId) -> usize {
+    usize::from(job.shard())
+}

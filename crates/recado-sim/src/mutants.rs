@@ -1,0 +1,39 @@
+//! Measures how soon each mistake is found.
+
+use std::process::ExitCode;
+
+use recado_mutants::{Mutant, make};
+use recado_sim::first_failure;
+
+/// Places to begin at.
+const TRIES: u64 = 20;
+/// A mistake that lives so long counts as missed.
+const SEEDS_MAX: u64 = 2_000;
+
+/// Prints a line of the table in `docs/reliability.md` for each mistake.
+pub(crate) fn measure() -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    println!("| mistake | found as | median seeds |\n|---|---|---|");
+    let mut missed = 0;
+    for mutant in Mutant::ALL {
+        make(Some(*mutant));
+        let mut rules = std::collections::BTreeMap::<String, usize>::new();
+        let mut needed: Vec<u64> = Vec::new();
+        for attempt in 0..TRIES {
+            match first_failure(attempt * 1_000_000, SEEDS_MAX) {
+                Some((seed, violation)) => {
+                    needed.push(seed - attempt * 1_000_000 + 1);
+                    *rules.entry(violation.rule.to_string()).or_default() += 1;
+                }
+                None => missed += 1,
+            }
+        }
+        needed.sort_unstable();
+        let mut rules: Vec<(usize, String)> = rules.into_iter().map(|(rule, count)| (count, rule)).collect();
+        rules.sort_unstable_by(|a, b| b.cmp(a));
+        let rules: Vec<String> = rules.into_iter().map(|(count, rule)| format!("{rule} ({count})")).collect();
+        let median = needed.get(needed.len() / 2).map_or("missed".into(), u64::to_string);
+        println!("| {mutant:?} | {} | {median} |", rules.join(", "));
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,362 @@
+//! What a seed draws: each run has a random part of all features and faults, so that rare pairs of them meet.
+
+use recado_core::{
+    Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
+    QueueOptions, Visibility,
+};
+use recado_log::Durability;
+
+use crate::random::Random;
+use crate::script::Micros;
+
+/// One second.
+pub(crate) const SECOND: Micros = 1_000_000;
+/// One millisecond.
+pub(crate) const MILLI: Micros = 1_000;
+
+/// The options of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// When the last step of the script is taken.
+    pub horizon: Micros,
+    /// Steps of clients.
+    pub steps: usize,
+    /// Of each queue, the configurations it can have; the first is in force from the beginning.
+    pub queues: Vec<Vec<Setting>>,
+    /// What producers use.
+    pub jobs: JobOptions,
+    /// What workers do, as weights.
+    pub workers: WorkerOptions,
+    /// What operators do, as weights; producers and workers have 100.
+    pub operators: OperatorOptions,
+    /// What the network does, in percent.
+    pub network: NetworkOptions,
+    /// How many of each fault.
+    pub faults: FaultOptions,
+    /// The servers.
+    pub server: ServerOptions,
+}
+
+/// Configuration of a queue.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the words of the queue's options
+pub struct Setting {
+    pub ordered: bool,
+    pub fair: bool,
+    pub max_attempts: u32,
+    pub max_deliveries: u32,
+    pub backoff_ms: u64,
+    pub visibility_ms: u64,
+    pub timeout_ms: Option<u64>,
+    pub in_flight: Option<u32>,
+    pub group_in_flight: Option<u32>,
+    pub depth: u64,
+    pub blocks: bool,
+    pub keep_for_ms: u64,
+    pub keep_max: u64,
+    pub key_keep_ms: u64,
+    pub max_replays: u32,
+    pub dead_max: u64,
+}
+
+/// What producers use.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct JobOptions {
+    pub batch_max: u64,
+    pub bytes_max: u64,
+    pub kinds: u64,
+    pub priorities: u64,
+    pub delays: bool,
+    pub groups: u64,
+    pub dedup_keys: u64,
+    pub keys: u64,
+    pub expiry: bool,
+    pub producers: bool,
+    pub requests: bool,
+    pub own_attempts: bool,
+}
+
+/// What workers do.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct WorkerOptions {
+    pub ack: u64,
+    pub fail: u64,
+    pub fail_for_good: u64,
+    pub release: u64,
+    pub extend: u64,
+    pub silence: u64,
+    /// Longest work in time.
+    pub work: Micros,
+    /// Percent of settles that come late.
+    pub late: u64,
+    /// Percent of settles sent twice.
+    pub repeat: u64,
+    /// Percent of settles followed by another outcome.
+    pub contradict: u64,
+    /// Percent of settles sent with a changed receipt first.
+    pub forge: u64,
+    pub receive_max: u64,
+    pub long_polls: bool,
+    pub own_visibility: bool,
+    /// Enqueues to receives, in percent.
+    pub enqueues: u64,
+}
+
+/// What operators do.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct OperatorOptions {
+    pub pause: u64,
+    pub purge: u64,
+    pub replay: u64,
+    pub ignore_key: bool,
+    pub discard: u64,
+    pub cancel: u64,
+    pub patch: u64,
+    pub look: u64,
+    pub configure: u64,
+    pub delete: u64,
+}
+
+/// What the network does.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct NetworkOptions {
+    /// Longest way, usually; all ways are this long when `exact`.
+    pub way: Micros,
+    pub exact: bool,
+    pub lost: u64,
+    pub again: u64,
+    pub slow: u64,
+}
+
+/// How many of each fault.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct FaultOptions {
+    pub kills: u64,
+    pub power: u64,
+    pub stops: u64,
+    pub crash_in_disk: u64,
+    pub disk_errors: u64,
+    pub short_writes: u64,
+    pub full: u64,
+    pub clock_steps: u64,
+    pub clock_step_ms: i64,
+    pub down: Micros,
+}
+
+/// How servers run.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct ServerOptions {
+    pub durability: Durability,
+    pub segment_bytes: u64,
+    pub window: usize,
+    pub memory_bytes: u64,
+    pub cache_bytes: usize,
+    pub requests_max: usize,
+    /// Longest time until the log does its next piece of work.
+    pub disk: Micros,
+}
+
+impl Options {
+    /// Draws them.
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let groups = random.percent(50);
+        let queues = (0..random.between(1, 3)).map(|_| Setting::variants(random, groups)).collect();
+        Self {
+            horizon: random.pick(&[5, 15, 40, 90]) * SECOND,
+            steps: random.pick(&[100, 200, 300, 500]),
+            queues,
+            jobs: JobOptions::draw(random, groups),
+            workers: WorkerOptions::draw(random),
+            operators: OperatorOptions::draw(random),
+            network: NetworkOptions::draw(random),
+            faults: FaultOptions::draw(random),
+            server: ServerOptions::draw(random),
+        }
+    }
+}
+
+/// `value` in so many percent of the runs.
+fn sometimes<T>(random: &mut Random, percent: u64, value: T, otherwise: T) -> T {
+    if random.percent(percent) { value } else { otherwise }
+}
+
+impl Setting {
+    fn variants(random: &mut Random, groups: bool) -> Vec<Self> {
+        let first = Self::draw(random, groups);
+        let others = (0..2).map(|_| {
+            // What jobs were promised under one setting stays comparable under the next.
+            let other = Self::draw(random, groups);
+            Self {
+                max_attempts: other.max_attempts,
+                max_deliveries: other.max_deliveries,
+                backoff_ms: other.backoff_ms,
+                visibility_ms: other.visibility_ms,
+                in_flight: other.in_flight,
+                depth: other.depth,
+                ..first.clone()
+            }
+        });
+        std::iter::once(first.clone()).chain(others.collect::<Vec<_>>()).collect()
+    }
+
+    fn draw(random: &mut Random, groups: bool) -> Self {
+        let max_attempts = random.pick(&[1, 2, 3, 3, 5]);
+        let ordered = groups && random.percent(60);
+        let short_keep = random.percent(15);
+        Self {
+            ordered,
+            fair: random.percent(50),
+            max_attempts,
+            max_deliveries: sometimes(random, 25, max_attempts + 1, max_attempts * 10),
+            backoff_ms: random.pick(&[0, 1, 100, 1_000, 5_000]),
+            visibility_ms: random.pick(&[200, 1_000, 3_000, 10_000]),
+            timeout_ms: sometimes(random, 15, Some(2_000), None),
+            in_flight: sometimes(random, 15, Some(2), None),
+            group_in_flight: if groups { sometimes(random, 20, Some(1), None) } else { None },
+            depth: sometimes(random, 35, 12, 1_000_000),
+            blocks: ordered && random.percent(30),
+            keep_for_ms: if short_keep { random.pick(&[0, 500, 5_000]) } else { 3_600_000 },
+            keep_max: sometimes(random, 5, 5, 10_000),
+            key_keep_ms: sometimes(random, 20, 2_000, 24 * 3_600_000),
+            max_replays: sometimes(random, 20, 1, 100),
+            dead_max: sometimes(random, 10, 3, 1_000_000),
+        }
+    }
+
+    /// As the server takes it.
+    pub(crate) fn options(&self) -> QueueOptions {
+        QueueOptions {
+            visibility: Some(Visibility::Fixed(self.visibility_ms)),
+            timeout_ms: self.timeout_ms,
+            max_attempts: Some(self.max_attempts),
+            max_deliveries: Some(self.max_deliveries),
+            backoff: Some(Backoff { curve: BackoffCurve::Fixed { base_ms: self.backoff_ms }, jitter: Jitter::None }),
+            max_in_flight: self.in_flight,
+            max_depth: Some(self.depth),
+            groups: Some(GroupOptions {
+                ordered: Some(self.ordered),
+                fair: Some(self.fair),
+                max_in_flight: self.group_in_flight,
+                on_dead: Some(if self.blocks { OnDead::Block } else { OnDead::Continue }),
+            }),
+            keep_completed: Some(KeepOptions { for_ms: Some(self.keep_for_ms), max: Some(self.keep_max) }),
+            idempotency: Some(IdempotencyOptions { keep_ms: Some(self.key_keep_ms), max: None }),
+            dead_letter: Some(DeadLetterOptions {
+                owner: None,
+                max_replays: Some(self.max_replays),
+                max: Some(self.dead_max),
+            }),
+            ..QueueOptions::default()
+        }
+    }
+}
+
+impl JobOptions {
+    fn draw(random: &mut Random, groups: bool) -> Self {
+        Self {
+            batch_max: sometimes(random, 50, 6, 1),
+            bytes_max: random.pick(&[50, 50, 1_000, 8_000, 30_000]),
+            kinds: sometimes(random, 25, 2, 1),
+            priorities: sometimes(random, 35, 3, 1),
+            delays: random.percent(50),
+            groups: if groups { random.pick(&[1, 3]) } else { 0 },
+            dedup_keys: sometimes(random, 40, 3, 0),
+            keys: sometimes(random, 45, 4, 0),
+            expiry: random.percent(15),
+            producers: random.percent(25),
+            requests: random.percent(25),
+            own_attempts: random.percent(20),
+        }
+    }
+}
+
+impl WorkerOptions {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            ack: random.pick(&[5, 20, 60]),
+            fail: random.pick(&[0, 5, 30]),
+            fail_for_good: random.pick(&[0, 0, 5]),
+            release: random.pick(&[0, 5]),
+            extend: random.pick(&[0, 5]),
+            silence: random.pick(&[0, 2, 15]),
+            work: random.pick(&[5 * MILLI, 100 * MILLI, SECOND]),
+            late: random.pick(&[0, 5, 30]),
+            repeat: random.pick(&[0, 10]),
+            contradict: random.pick(&[0, 10]),
+            forge: random.pick(&[0, 10]),
+            receive_max: random.pick(&[1, 3, 10]),
+            long_polls: random.percent(50),
+            own_visibility: random.percent(25),
+            enqueues: random.pick(&[30, 50, 70]),
+        }
+    }
+}
+
+impl OperatorOptions {
+    fn draw(random: &mut Random) -> Self {
+        let mut weight = |percent| if random.percent(percent) { random.between(1, 6) } else { 0 };
+        Self {
+            pause: weight(20),
+            purge: weight(8),
+            replay: weight(35),
+            discard: weight(10),
+            cancel: weight(15),
+            patch: weight(15),
+            look: weight(20),
+            configure: weight(15),
+            delete: weight(4),
+            ignore_key: random.percent(20),
+        }
+    }
+}
+
+impl NetworkOptions {
+    fn draw(random: &mut Random) -> Self {
+        let exact = random.percent(35);
+        Self {
+            way: if exact { MILLI } else { random.pick(&[MILLI, 20 * MILLI]) },
+            exact,
+            lost: random.pick(&[0, 3, 15]),
+            again: random.pick(&[0, 3, 10]),
+            slow: if exact { 0 } else { random.pick(&[0, 5]) },
+        }
+    }
+}
+
+impl FaultOptions {
+    fn draw(random: &mut Random) -> Self {
+        let mut some = |percent, max| if random.percent(percent) { random.between(1, max) } else { 0 };
+        Self {
+            kills: some(40, 6),
+            power: some(50, 6),
+            stops: some(15, 3),
+            crash_in_disk: some(40, 6),
+            disk_errors: some(30, 5),
+            short_writes: some(20, 8),
+            full: some(10, 2),
+            clock_steps: some(25, 4),
+            clock_step_ms: random.pick(&[3_000, 60_000, 3_600_000]),
+            down: random.pick(&[10 * MILLI, SECOND, 8 * SECOND]),
+        }
+    }
+}
+
+impl ServerOptions {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            durability: sometimes(random, 10, Durability::Os, Durability::Sync),
+            segment_bytes: 256 << 10,
+            window: random.pick(&[1, 2, 8]),
+            memory_bytes: sometimes(random, 5, 40_000, 1 << 30),
+            cache_bytes: sometimes(random, 50, 1 << 20, 0),
+            requests_max: sometimes(random, 5, 2, 1_000),
+            disk: random.pick(&[100, 2 * MILLI, 50 * MILLI]),
+        }
+    }
+}

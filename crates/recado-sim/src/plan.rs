@@ -1,0 +1,255 @@
+//! A seed's options and script.
+
+use recado_core::OnDuplicate;
+use recado_log::Durability;
+use recado_log::sim::Fault as DiskFault;
+
+use crate::options::{MILLI, Options, SECOND};
+use crate::random::Random;
+use crate::script::{Action, Dedup, Enqueue, Fault, Job, Lost, Micros, PickedAction, Receive, Request, Step, Travel};
+
+/// Servers that run beside each other, with a disk each.
+pub(crate) const SERVERS: usize = 2;
+
+/// Everything that a run is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where it all comes from.
+    pub seed: u64,
+    /// What was drawn.
+    pub options: Options,
+    /// What happens, by time.
+    pub script: Vec<Step>,
+}
+
+impl Plan {
+    /// Draws a plan.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let options = Options::draw(&mut random);
+        let mut author = Author { options: &options, random, script: Vec::new(), tags: 0, seqs: Default::default() };
+        author.write();
+        let mut script = author.script;
+        script.sort_by_key(|step| step.at);
+        Self { seed, options, script }
+    }
+}
+
+struct Author<'a> {
+    options: &'a Options,
+    random: Random,
+    script: Vec<Step>,
+    tags: u32,
+    /// Last batch of each producer of each queue of each server.
+    seqs: std::collections::BTreeMap<(usize, u8, u8), u64>,
+}
+
+impl Author<'_> {
+    fn write(&mut self) {
+        for _ in 0..self.options.steps {
+            let at = self.random.below(self.options.horizon);
+            self.client_step(at);
+        }
+        self.faults();
+    }
+
+    fn client_step(&mut self, at: Micros) {
+        let server = self.random.below(SERVERS as u64) as usize;
+        let queue = self.random.below(self.options.queues.len() as u64) as u8;
+        let operators = &self.options.operators;
+        let weights = [
+            self.options.workers.enqueues,
+            100 - self.options.workers.enqueues,
+            operators.pause,
+            operators.purge,
+            operators.replay,
+            operators.discard,
+            operators.configure,
+            operators.delete,
+            operators.cancel,
+            operators.patch,
+            operators.look,
+        ];
+        let ignore_key = operators.ignore_key && self.random.percent(50);
+        let request = match self.weighted(&weights) {
+            0 => return self.enqueue(at, server, queue),
+            1 => return self.receive(at, server, queue),
+            2 => Request::SetPaused { queue, paused: self.random.percent(50) },
+            3 => Request::Purge { queue },
+            4 => Request::Replay { queue, ignore_key },
+            5 => Request::Discard { queue },
+            6 => Request::Configure { queue, variant: self.random.below(3) as usize },
+            7 => Request::Delete { queue },
+            8 => return self.pick(at, PickedAction::Cancel),
+            9 => {
+                let priority = (self.options.jobs.priorities > 1).then(|| self.random.below(3) as u8);
+                let delay_ms = self.random.percent(50).then(|| self.random.below(5_000));
+                return self.pick(at, PickedAction::Patch { priority, delay_ms });
+            }
+            _ => return self.pick(at, PickedAction::Look),
+        };
+        self.send(at, server, request);
+    }
+
+    fn weighted(&mut self, weights: &[u64]) -> usize {
+        let mut at = self.random.below(weights.iter().sum());
+        for (index, weight) in weights.iter().enumerate() {
+            match at.checked_sub(*weight) {
+                Some(rest) => at = rest,
+                None => return index,
+            }
+        }
+        0
+    }
+
+    fn send(&mut self, at: Micros, server: usize, request: Request) {
+        let travel = self.travel();
+        let luck = self.random.next();
+        self.script.push(Step { at, action: Action::Send { server, request, travel, luck } });
+    }
+
+    fn pick(&mut self, at: Micros, what: PickedAction) {
+        let action = Action::Pick { nth: self.random.next(), what, travel: self.travel() };
+        self.script.push(Step { at, action });
+    }
+
+    fn travel(&mut self) -> Travel {
+        let network = &self.options.network;
+        let mut way = || {
+            if network.exact {
+                network.way
+            } else if self.random.percent(network.slow) {
+                self.random.below(3 * SECOND)
+            } else {
+                self.random.between(50, network.way)
+            }
+        };
+        let (there, back) = (way(), way());
+        let lost = if self.random.percent(network.lost) {
+            self.random.pick(&[Lost::Request, Lost::Answer, Lost::Connection, Lost::Patience])
+        } else {
+            Lost::Nothing
+        };
+        let again = self.random.percent(network.again).then(|| self.random.between(0, 2 * SECOND));
+        Travel { there, back, lost, again }
+    }
+
+    fn enqueue(&mut self, at: Micros, server: usize, queue: u8) {
+        let options = &self.options.jobs;
+        let count = self.random.between(1, options.batch_max);
+        let jobs: Vec<Job> = (0..count).map(|_| self.job(queue)).collect();
+        let producer = (options.producers && self.random.percent(50)).then(|| {
+            let name = self.random.below(2) as u8;
+            let seq = self.seqs.entry((server, queue, name)).or_default();
+            *seq += 1;
+            (name, *seq)
+        });
+        let request = (options.requests && self.random.percent(50)).then_some(self.tags);
+        let window = jobs.iter().find_map(|job| job.dedup?.for_ms);
+        let enqueue = Enqueue { queue, jobs, producer, request };
+        self.send(at, server, Request::Enqueue(enqueue.clone()));
+        // Producers that are not sure ask again; those with a key mostly at the edge of its window.
+        if self.random.percent(20) {
+            let later = at + self.random.between(MILLI, 4 * SECOND);
+            self.send(later, server, Request::Enqueue(enqueue.clone()));
+        }
+        if let Some(window) = window
+            && self.random.percent(70)
+        {
+            let edge = at + window * MILLI + self.random.pick(&[0, 0, MILLI]);
+            let mut jobs = enqueue.jobs;
+            let fresh = Job { dedup: None, key: None, ..self.job(queue) };
+            jobs.iter_mut().for_each(|job| job.tag = self.tag());
+            jobs.push(fresh);
+            self.send(edge, server, Request::Enqueue(Enqueue { queue, jobs, ..Enqueue::default() }));
+        }
+    }
+
+    fn tag(&mut self) -> u32 {
+        self.tags += 1;
+        self.tags
+    }
+
+    fn job(&mut self, queue: u8) -> Job {
+        let options = &self.options.jobs;
+        let is_ordered = self.options.queues[usize::from(queue)][0].ordered;
+        let random = &mut self.random;
+        let mut below = |bound: u64| random.below(bound.max(1)) as u8;
+        let (kind, priority, group) = (below(options.kinds), below(options.priorities), below(options.groups));
+        let (dedup_key, key) = (below(options.dedup_keys), below(options.keys));
+        let dedup = Dedup {
+            key: dedup_key,
+            for_ms: random.percent(70).then(|| random.pick(&[1, 5, 20, 100, 2_000])),
+            on_duplicate: random.pick(&[
+                OnDuplicate::Keep,
+                OnDuplicate::Keep,
+                OnDuplicate::Replace,
+                OnDuplicate::Conflict,
+            ]),
+        };
+        Job {
+            bytes: random.between(20, options.bytes_max) as usize,
+            kind,
+            priority: if is_ordered { 0 } else { priority },
+            delay_ms: (options.delays && random.percent(30)).then(|| random.between(1, 8_000)),
+            group: (options.groups > 0 && random.percent(80)).then_some(group),
+            dedup: (options.dedup_keys > 0 && random.percent(50)).then_some(dedup),
+            key: (options.keys > 0 && random.percent(60)).then_some(key),
+            expires_ms: (options.expiry && random.percent(30)).then(|| random.between(1, 10_000)),
+            max_attempts: (options.own_attempts && random.percent(30)).then(|| random.between(1, 4) as u32),
+            tag: self.tag(),
+        }
+    }
+
+    fn receive(&mut self, at: Micros, server: usize, queue: u8) {
+        let workers = &self.options.workers;
+        let random = &mut self.random;
+        let receive = Receive {
+            queue,
+            max: random.between(1, workers.receive_max) as usize,
+            visibility_ms: (workers.own_visibility && random.percent(40)).then(|| random.between(100, 8_000)),
+            wait_ms: if workers.long_polls { random.pick(&[0, 500, 10_000]) } else { 0 },
+            kind: (self.options.jobs.kinds > 1 && random.percent(30)).then(|| random.below(2) as u8),
+        };
+        self.send(at, server, Request::Receive(receive));
+    }
+
+    fn faults(&mut self) {
+        let faults = self.options.faults.clone();
+        // Without a sync nothing is promised for power loss.
+        let power = if self.options.server.durability == Durability::Os { 0 } else { faults.power };
+        self.each(faults.kills, |author| Fault::Kill(author.down()));
+        self.each(power, |author| Fault::PowerLoss(author.down()));
+        self.each(faults.stops, |author| Fault::Stop(author.down()));
+        self.disk(faults.crash_in_disk, &[DiskFault::Crash]);
+        let errors =
+            if self.options.server.durability == Durability::Os { &[DiskFault::Crash] } else { &[DiskFault::Io] };
+        self.disk(faults.disk_errors, errors);
+        self.disk(faults.short_writes, &[DiskFault::Short]);
+        self.each(faults.full, |author| Fault::Full(author.random.below(300_000) as usize));
+        self.each(faults.full, |_| Fault::Freed);
+        let step_ms = faults.clock_step_ms as u64;
+        self.each(faults.clock_steps, |author| {
+            let ms = author.random.between(1, step_ms) as i64;
+            Fault::Clock(if author.random.percent(50) { ms } else { -ms })
+        });
+    }
+
+    fn down(&mut self) -> Micros {
+        self.random.between(MILLI, self.options.faults.down)
+    }
+
+    fn disk(&mut self, count: u64, faults: &[DiskFault]) {
+        self.each(count, |author| Fault::Disk { after: author.random.below(8), fault: author.random.pick(faults) });
+    }
+
+    fn each(&mut self, count: u64, mut fault: impl FnMut(&mut Self) -> Fault) {
+        for _ in 0..count {
+            let at = self.random.below(self.options.horizon);
+            let server = self.random.below(SERVERS as u64) as usize;
+            let fault = fault(self);
+            self.script.push(Step { at, action: Action::Fault { server, fault } });
+        }
+    }
+}

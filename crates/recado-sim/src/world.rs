@@ -1,0 +1,453 @@
+//! The world that a script runs in: servers, a network, workers, and an event queue over simulated time.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use recado_core::{JobId, JobState};
+use recado_shard::DeliveryGuard;
+
+use crate::client;
+use crate::history::{Answer, Delivery, Entry, Event};
+use crate::options::{MILLI, Options, SECOND};
+use crate::plan::{Plan, SERVERS};
+use crate::random::Random;
+use crate::script::{Action, Fault, Lost, Micros, PickedAction, Receive, Request, Travel};
+use crate::server::{Life, Server};
+use crate::worker;
+
+/// A process that died comes back after so long at most, unless its fault says otherwise.
+const RESTART: Micros = 500 * MILLI;
+/// What runs by itself at the end has ended by then.
+const CALM_MAX: Micros = 1_800 * SECOND;
+
+/// Something that is going to happen.
+enum Due {
+    /// A step of the script.
+    Step(usize),
+    /// A request arrives.
+    Arrive(usize),
+    /// An answer arrives.
+    Back(usize, Answer),
+    /// A client gives up.
+    HangUp(usize),
+    /// A worker sends a settle.
+    Settle(usize, Request, Travel),
+    /// A process is started.
+    Start(usize),
+}
+
+struct Op {
+    server: usize,
+    request: Request,
+    travel: Travel,
+    luck: u64,
+}
+
+/// How much was simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Requests sent.
+    pub requests: u64,
+    /// Deaths of processes.
+    pub crashes: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.crashes += more.crashes;
+    }
+}
+
+struct World<'a> {
+    options: &'a Options,
+    script: &'a [crate::script::Step],
+    now: Micros,
+    due: BTreeMap<(Micros, u64), Due>,
+    next_due: u64,
+    servers: Vec<Server>,
+    /// How long a server that is stopping stays down.
+    stops: [Option<Micros>; SERVERS],
+    ops: Vec<Op>,
+    /// Jobs that clients know of.
+    known: Vec<JobId>,
+    random: Random,
+    history: &'a mut Vec<Entry>,
+    work: &'a mut Work,
+}
+
+/// Runs a plan to its end.
+pub(crate) fn play(plan: &Plan, history: &mut Vec<Entry>, work: &mut Work) {
+    let servers = (0..SERVERS).map(|number| Server::new(number, &plan.options.server, plan.seed));
+    let mut world = World {
+        options: &plan.options,
+        script: &plan.script,
+        now: 0,
+        due: BTreeMap::new(),
+        next_due: 0,
+        servers: servers.collect(),
+        stops: [None; SERVERS],
+        ops: Vec::new(),
+        known: Vec::new(),
+        random: Random::new(!plan.seed),
+        history,
+        work,
+    };
+    world.open();
+    for (index, step) in plan.script.iter().enumerate() {
+        world.plan(world.now + step.at, Due::Step(index));
+    }
+    world.run_until(world.now + plan.options.horizon);
+    world.calm();
+    world.list_all();
+}
+
+impl World<'_> {
+    fn record(&mut self, server: usize, what: Event) {
+        self.history.push(Entry { at: self.now, server, what });
+    }
+
+    fn plan(&mut self, at: Micros, due: Due) {
+        self.due.insert((at, self.next_due), due);
+        self.next_due += 1;
+    }
+
+    /// Runs what happens until then.
+    fn run_until(&mut self, end: Micros) {
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// The next thing that happens, unless it is later than `end`.
+    fn step(&mut self, end: Micros) -> bool {
+        let outside = self.due.keys().next().copied();
+        let inside = (0..SERVERS).filter_map(|server| self.servers[server].next().map(|(at, part)| (at, server, part)));
+        let inside = inside.min_by_key(|(at, server, _)| (*at, *server));
+        match (outside, inside) {
+            (Some((at, number)), inside) if at <= end && inside.is_none_or(|(own, ..)| at <= own) => {
+                self.now = self.now.max(at);
+                if let Some(due) = self.due.remove(&(at, number)) {
+                    self.happen(due);
+                }
+            }
+            (_, Some((at, server, part))) if at <= end => {
+                self.now = self.now.max(at);
+                let life = self.servers[server].step(self.now, part);
+                self.live(server, life);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Step(index) => self.take_step(index),
+            Due::Arrive(op) => self.arrive(op),
+            Due::Back(op, answer) => self.back(op, answer),
+            Due::HangUp(op) => {
+                let server = self.ops[op].server;
+                self.record(server, Event::HungUp { op });
+                self.servers[server].hang_up(op);
+            }
+            Due::Settle(server, request, travel) => {
+                self.send(server, request, travel, 0);
+            }
+            Due::Start(server) => self.start(server),
+        }
+    }
+
+    fn take_step(&mut self, index: usize) {
+        let script = self.script;
+        match &script[index].action {
+            Action::Send { server, request, travel, luck } => {
+                self.send(*server, request.clone(), *travel, *luck);
+            }
+            Action::Pick { nth, what, travel } => {
+                if self.known.is_empty() {
+                    return;
+                }
+                let job = self.known[(*nth % self.known.len() as u64) as usize];
+                let request = match *what {
+                    PickedAction::Cancel => Request::Cancel(job),
+                    PickedAction::Patch { priority, delay_ms } => Request::Patch { job, priority, delay_ms },
+                    PickedAction::Look => Request::Look(job),
+                };
+                self.send(client::server_of(job), request, *travel, 0);
+            }
+            Action::Fault { server, fault } => self.break_it(*server, *fault),
+        }
+    }
+
+    // The network.
+
+    fn send(&mut self, server: usize, request: Request, travel: Travel, luck: u64) -> usize {
+        let op = self.ops.len();
+        let copies = 1 + usize::from(travel.again.is_some());
+        self.record(server, Event::Sent { op, request: request.clone(), copies });
+        self.work.requests += 1;
+        self.ops.push(Op { server, request, travel, luck });
+        if travel.lost != Lost::Request {
+            self.plan(self.now + travel.there, Due::Arrive(op));
+        }
+        if let Some(later) = travel.again {
+            self.plan(self.now + travel.there + later, Due::Arrive(op));
+        }
+        op
+    }
+
+    fn arrive(&mut self, op: usize) {
+        let Op { server, request, travel, .. } = &self.ops[op];
+        let (server, travel) = (*server, *travel);
+        let wall_ms = self.servers[server].wall_ms(self.now);
+        match self.servers[server].handle() {
+            Some(handle) => {
+                let call = client::call(handle, self.options, request, wall_ms);
+                self.servers[server].accept(self.now, op, call);
+                if travel.lost == Lost::Patience {
+                    self.plan(self.now + travel.back, Due::HangUp(op));
+                }
+            }
+            None => self.plan(self.now + travel.back, Due::Back(op, Answer::Unavailable("connection refused"))),
+        }
+    }
+
+    /// An answer has left the server.
+    fn leave(&mut self, op: usize, answer: Answer, guard: Option<DeliveryGuard>) {
+        let Op { server, travel, .. } = self.ops[op];
+        match travel.lost {
+            Lost::Connection | Lost::Patience => {
+                if let Answer::Received(jobs) = answer
+                    && !jobs.is_empty()
+                {
+                    self.record(server, Event::Undelivered { op, jobs: jobs.iter().map(|job| job.id).collect() });
+                }
+                drop(guard);
+            }
+            Lost::Answer => confirm(guard),
+            Lost::Nothing | Lost::Request => {
+                confirm(guard);
+                self.plan(self.now + travel.back, Due::Back(op, answer));
+            }
+        }
+    }
+
+    fn back(&mut self, op: usize, answer: Answer) {
+        let Op { server, ref request, luck, .. } = self.ops[op];
+        match (&answer, request) {
+            (Answer::Enqueued { jobs, .. }, _) => self.known.extend(jobs.iter().map(|job| job.id)),
+            (Answer::Received(jobs), Request::Receive(receive)) => {
+                let (jobs, receive) = (jobs.clone(), receive.clone());
+                self.work_on(server, &receive, &jobs, luck);
+            }
+            _ => {}
+        }
+        self.record(server, Event::Answered { op, answer });
+    }
+
+    fn work_on(&mut self, server: usize, receive: &Receive, jobs: &[Delivery], luck: u64) {
+        for job in jobs {
+            let mut random = Random::new(luck ^ job.fence.wrapping_mul(0x2545_f491_4f6c_dd1d));
+            for (after, settle, travel) in worker::plan(&mut random, self.options, receive, job, luck) {
+                self.plan(self.now + after, Due::Settle(server, Request::Settle(settle), travel));
+            }
+        }
+    }
+
+    // Life and death of processes.
+
+    fn start(&mut self, server: usize) {
+        if self.servers[server].is_up() {
+            return;
+        }
+        match self.servers[server].start(self.now) {
+            Ok(()) if !self.servers[server].disk.is_dead() => self.record(server, Event::Started),
+            failed => {
+                let is_corrupt = matches!(
+                    &failed,
+                    Err(recado_shard::OpenError::Log(recado_log::Error::Corrupt { .. })
+                        | recado_shard::OpenError::Decode { .. })
+                );
+                let reason = failed.err().map_or_else(|| "it died".into(), |error| error.to_string());
+                self.record(server, Event::NotStarted { reason, is_corrupt });
+                self.servers[server].disk.kill();
+                self.die(server, RESTART);
+            }
+        }
+    }
+
+    fn live(&mut self, server: usize, life: Life) {
+        let is_killed = self.servers[server].disk.is_dead();
+        if !is_killed {
+            for (op, answer, guard) in self.servers[server].answered() {
+                self.leave(op, answer, guard);
+            }
+        }
+        match life {
+            Life::GoesOn if !is_killed => {}
+            Life::Stopped if self.servers[server].close() => {
+                let down = self.stops[server].take().unwrap_or(RESTART);
+                self.record(server, Event::Died);
+                self.plan(self.now + down, Due::Start(server));
+            }
+            _ => {
+                self.servers[server].disk.kill();
+                let again = self.random.between(1, RESTART);
+                self.die(server, again);
+            }
+        }
+    }
+
+    /// The process is gone; its disk has been told. It is started again after `down`.
+    fn die(&mut self, server: usize, down: Micros) {
+        if self.servers[server].is_up() {
+            self.record(server, Event::Died);
+            self.work.crashes += 1;
+        }
+        self.stops[server] = None;
+        for op in self.servers[server].end() {
+            self.leave(op, Answer::Unknown, None);
+        }
+        self.plan(self.now + down, Due::Start(server));
+    }
+
+    fn break_it(&mut self, server: usize, fault: Fault) {
+        self.record(server, Event::Fault(fault));
+        let machine = &mut self.servers[server];
+        match fault {
+            Fault::Kill(down) => {
+                machine.disk.kill();
+                self.die(server, down);
+            }
+            Fault::PowerLoss(down) => {
+                machine.disk.lose_power();
+                self.die(server, down);
+            }
+            Fault::Stop(down) => {
+                machine.begin_stop(self.now);
+                self.stops[server] = Some(down);
+            }
+            Fault::Disk { after, fault } => machine.disk.fail_at(machine.disk.operations() + after, fault),
+            Fault::Clock(ms) => machine.step_wall(ms),
+            Fault::Full(bytes) => machine.disk.set_capacity(Some(machine.disk.used_bytes() + bytes)),
+            Fault::Freed => machine.disk.set_capacity(None),
+        }
+    }
+
+    // The beginning and the end.
+
+    /// All servers run, all queues have their first configuration.
+    fn open(&mut self) {
+        for server in 0..SERVERS {
+            self.start(server);
+            for queue in 0..self.options.queues.len() as u8 {
+                self.ask(server, Request::Configure { queue, variant: 0 });
+            }
+        }
+    }
+
+    /// Sends a request that nothing happens to, and waits for its answer.
+    fn ask(&mut self, server: usize, request: Request) -> Answer {
+        let travel = Travel { there: MILLI, back: MILLI, ..Travel::default() };
+        let op = self.send(server, request, travel, worker::OBEDIENT);
+        let from = self.history.len();
+        let end = self.now + 60 * SECOND;
+        loop {
+            let answer = self.history[from..].iter().find_map(|entry| match &entry.what {
+                Event::Answered { op: answered, answer } if *answered == op => Some(answer.clone()),
+                _ => None,
+            });
+            if let Some(answer) = answer {
+                return answer;
+            }
+            let known = self.history.len();
+            while self.history.len() == known {
+                if !self.step(end) {
+                    return Answer::Unknown;
+                }
+            }
+        }
+    }
+
+    /// Nothing breaks any more, and everything that waits is worked off.
+    fn calm(&mut self) {
+        for server in 0..SERVERS {
+            let machine = &mut self.servers[server];
+            machine.disk.clear_faults();
+            machine.disk.set_capacity(None);
+            let behind_ms = machine.wall_is_behind_ms();
+            if behind_ms > 0 {
+                // So that all that waits for an instant comes.
+                self.break_it(server, Fault::Clock(behind_ms));
+            }
+            self.record(server, Event::Calm);
+        }
+        self.run_until(self.now + 10 * SECOND);
+        let queues = self.options.queues.len() as u8;
+        let all = (0..SERVERS).flat_map(|server| (0..queues).map(move |queue| (server, queue)));
+        for (server, queue) in all.clone() {
+            self.ask(server, Request::SetPaused { queue, paused: false });
+        }
+        let end = self.now + CALM_MAX;
+        let mut left: Vec<(usize, u8)> = all.collect();
+        let mut round = 0;
+        while !left.is_empty() && self.now < end {
+            round += 1;
+            left.retain(|(server, queue)| self.drain(*server, *queue, round));
+        }
+        for server in 0..SERVERS {
+            self.record(server, Event::Drained);
+        }
+    }
+
+    /// One round of working a queue off; false when nothing is left.
+    fn drain(&mut self, server: usize, queue: u8, round: usize) -> bool {
+        let blocks = self.options.queues[usize::from(queue)][0].blocks;
+        if blocks && round % 5 == 4 {
+            self.ask(server, Request::Discard { queue });
+        }
+        let wait_ms = if round < 3 { 0 } else { 10_000 };
+        let receive = Receive { queue, max: 10, visibility_ms: Some(5_000), wait_ms, kind: None };
+        let answer = self.ask(server, Request::Receive(receive));
+        if matches!(&answer, Answer::Received(jobs) if !jobs.is_empty()) {
+            return true;
+        }
+        self.run_until(self.now + 100 * MILLI);
+        let is_open = |state: JobState| state.is_waiting() || state == JobState::InFlight;
+        match self.ask(server, Request::List { queue }) {
+            Answer::Jobs(jobs) => jobs.iter().any(|job| is_open(job.state)),
+            _ => true,
+        }
+    }
+
+    /// Sizes, then a power loss, then all that is left.
+    fn list_all(&mut self) {
+        for server in 0..SERVERS {
+            let Some(handle) = self.servers[server].handle() else { continue };
+            let (status, machine) = (handle.status(), &self.servers[server]);
+            let sizes = Event::Sizes {
+                log_bytes: status.log.log_bytes,
+                live_bytes: status.live_bytes,
+                unit_bytes: status.log.unit_bytes,
+                memory_bytes: status.memory_bytes,
+                disk_bytes: machine.disk.used_bytes() as u64,
+                unreadable: machine.unreadable(),
+            };
+            self.record(server, sizes);
+            let is_synced = self.options.server.durability == recado_log::Durability::Sync;
+            self.break_it(server, if is_synced { Fault::PowerLoss(MILLI) } else { Fault::Kill(MILLI) });
+        }
+        self.run_until(self.now + SECOND);
+        for server in 0..SERVERS {
+            for queue in 0..self.options.queues.len() as u8 {
+                self.ask(server, Request::List { queue });
+            }
+        }
+    }
+}
+
+fn confirm(guard: Option<DeliveryGuard>) {
+    if let Some(guard) = guard {
+        guard.confirm();
+    }
+}
