@@ -127,9 +127,8 @@ impl Plan {
     /// Zeroes what is cut, writes the unproven end of the log again, and makes both durable. The
     /// answer is the number of bytes written again.
     pub(crate) fn carry_out(&self, disk: &dyn Disk, segments: &Segments) -> Result<u64, Error> {
-        let kept = if active(Mutant::StaleRecordAccepted) { self.tip } else { self.remains_end };
         let proven = if active(Mutant::UnprovenServed) { self.tip } else { self.watermark };
-        let cut = pieces(segments, self.tip, kept);
+        let cut = pieces(segments, self.tip, self.remains_end);
         let unproven = pieces(segments, proven, self.tip);
         let numbers: BTreeSet<u64> = cut.iter().chain(&unproven).map(|(number, ..)| *number).collect();
         for number in numbers {

@@ -25,8 +25,6 @@ mutants! {
     DuplicateBeforeOriginal,
     /// Records that no watermark proves are served without being written again.
     UnprovenServed,
-    /// A torn tail is not zeroed, and a record of an older epoch behind it counts.
-    StaleRecordAccepted,
     /// A torn tail takes the whole batch before it along.
     TornTailTakesOneMore,
     /// A failed sync is tried again, and believed.
@@ -61,8 +59,6 @@ mutants! {
     DedupWindowTooLong,
     /// One job more than the limit fits in a queue.
     DepthOffByOne,
-    /// An idle shard sleeps although a timer is set.
-    TimerNotRearmed,
 }
 
 /// Whether the mistake is made.

@@ -121,9 +121,7 @@ impl Parked {
 
     /// Sends what may leave; nothing overtakes.
     pub(crate) fn release(&mut self, committed: u64, written: u64, shared: &Arc<Shared>) {
-        let may_leave = |entry: &Entry| {
-            entry.may_leave(committed, written) || (entry.position <= written && active(Mutant::ReplyBeforeSync))
-        };
+        let may_leave = |entry: &Entry| entry.may_leave(committed, written) || active(Mutant::ReplyBeforeSync);
         while self.entries.front().is_some_and(may_leave) {
             if let Some(entry) = self.entries.pop_front() {
                 entry.outgoing.send(shared);

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use recado_core::{Command, Reply, State};
 use recado_log::{Class, Log};
-use recado_mutants::{Mutant, active};
 use tokio::sync::watch;
 
 use crate::cache::Cache;
@@ -407,12 +406,11 @@ impl Shard {
             return Next::Now;
         }
         let wall = |at: u64| now.elapsed + Duration::from_millis(at.saturating_sub(now.wall));
-        let due = self.writer.state.next_due(now.wall).map(wall).filter(|_| !active(Mutant::TimerNotRearmed));
+        let due = self.writer.state.next_due(now.wall).map(wall);
         let task = self.tasks.due_at.map(wall);
         let waits = [self.waiters.next_deadline(), self.watchers.next_deadline(), self.trimmer.next_at];
         let first = waits.into_iter().chain([due, task]).flatten().min();
-        let sleep_max = if active(Mutant::TimerNotRearmed) { Duration::MAX / 2 } else { SLEEP_MAX };
-        let latest = (now.elapsed + sleep_max).min(self.figures_at);
+        let latest = (now.elapsed + SLEEP_MAX).min(self.figures_at);
         match first.unwrap_or(latest).min(latest) {
             at if at <= now.elapsed => Next::Now,
             at => Next::At(at),

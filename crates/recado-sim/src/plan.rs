@@ -246,10 +246,21 @@ impl Author<'_> {
 
     fn each(&mut self, count: u64, mut fault: impl FnMut(&mut Self) -> Fault) {
         for _ in 0..count {
-            let at = self.random.below(self.options.horizon);
-            let server = self.random.below(SERVERS as u64) as usize;
+            let (at, server) = self.moment();
             let fault = fault(self);
             self.script.push(Step { at, action: Action::Fault { server, fault } });
+        }
+    }
+
+    /// When and where something breaks: half of the time while a request is being served.
+    fn moment(&mut self) -> (Micros, usize) {
+        let step = &self.script[self.random.below(self.script.len() as u64) as usize];
+        match &step.action {
+            Action::Send { server, travel, .. } if self.random.percent(50) => {
+                let at = step.at + travel.there + self.random.below(2 * self.options.server.disk);
+                (at.min(self.options.horizon - 1), *server)
+            }
+            _ => (self.random.below(self.options.horizon), self.random.below(SERVERS as u64) as usize),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ledger::{Ledger, Story};
+use super::ledger::{Ledger, Story, drops};
 use super::{Verdict, broken};
 use crate::script::Request;
 
@@ -30,12 +30,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
             return broken(8, format!("#{} was refused, and its job {} is there", ops[0], job.tag));
         }
         let place = (op.server, enqueue.queue);
-        let may_be_dropped = ledger
-            .operated(place, |request| {
-                matches!(request, Request::Purge { .. } | Request::Delete { .. } | Request::Discard { .. })
-            })
-            .next()
-            .is_some();
+        let may_be_dropped = ledger.operated(place, drops).next().is_some();
         let can_tell = !may_be_dropped && !ledger.forgets(place);
         let is_plain = enqueue.jobs.iter().all(|job| job.dedup.is_none());
         let missing = enqueue.jobs.iter().find(|job| !seen(job.tag));

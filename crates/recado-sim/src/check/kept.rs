@@ -1,9 +1,11 @@
 //! Promises 1, 2 and 7: what was accepted is there, what was answered stays so, nothing waits for ever, and the
 //! dead stay where they are until an operator says otherwise.
 
+use std::collections::BTreeSet;
+
 use recado_core::{JobId, JobState};
 
-use super::ledger::{Ledger, NEVER, Op, Story};
+use super::ledger::{Ledger, NEVER, Op, Story, drops};
 use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event, Listed};
 use crate::options::MILLI;
@@ -35,7 +37,30 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
         justified(ledger, job)?;
         answered(ledger, job)?;
     }
+    named(ledger)?;
     overlooked(ledger)
+}
+
+/// A job that an enqueue was told to be a duplicate of was durable when that was told.
+fn named(ledger: &Ledger<'_>) -> Verdict {
+    let last = ledger.ops.iter().filter(|op| op.sent > ledger.drained).flat_map(|op| &op.answers);
+    let listed = last.filter_map(|(_, answer)| if let Answer::Jobs(jobs) = answer { Some(jobs) } else { None });
+    let listed: BTreeSet<JobId> = listed.flatten().map(|job| job.id).collect();
+    for (number, op) in ledger.ops.iter().enumerate() {
+        let Request::Enqueue(enqueue) = op.request else { continue };
+        let place = (op.server, enqueue.queue);
+        if ledger.forgets(place) || ledger.operated(place, drops).next().is_some() {
+            continue;
+        }
+        let made = op.answers.iter().filter_map(|(_, answer)| match answer {
+            Answer::Enqueued { jobs, .. } => Some(jobs),
+            _ => None,
+        });
+        if let Some(made) = made.flatten().find(|made| !listed.contains(&made.id)) {
+            return broken(1, format!("#{number} was told of {}, which is not there", made.id));
+        }
+    }
+    Ok(())
 }
 
 /// The end was reached and everything could be listed.

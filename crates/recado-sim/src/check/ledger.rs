@@ -373,9 +373,6 @@ impl<'a> Ledger<'a> {
 
     /// An operator may have dropped it.
     pub(super) fn may_be_dropped(&self, job: &Story<'_>) -> bool {
-        let drops = |request: &Request| {
-            matches!(request, Request::Purge { .. } | Request::Discard { .. } | Request::Delete { .. })
-        };
         self.operated(job.place(), drops).any(|op| op.over() > job.sent || matches!(op.request, Request::Delete { .. }))
     }
 
@@ -440,4 +437,9 @@ fn visibility(options: &Options, queue: u8, own_ms: Option<u64>) -> Micros {
     let configured = settings.iter().map(|setting| setting.visibility_ms).min().unwrap_or(0);
     let timeout = settings.iter().filter_map(|setting| setting.timeout_ms).min().unwrap_or(u64::MAX);
     own_ms.unwrap_or(configured).min(timeout) * MILLI
+}
+
+/// It takes jobs away.
+pub(super) fn drops(request: &Request) -> bool {
+    matches!(request, Request::Purge { .. } | Request::Discard { .. } | Request::Delete { .. })
 }
