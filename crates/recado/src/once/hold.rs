@@ -10,7 +10,8 @@ use super::store::{Step, Store, StoreError};
 /// So many times within its time a hold is extended.
 const BEATS: u32 = 3;
 
-/// A held step. While this is there a task extends it, also while the work keeps its own thread busy.
+/// A held step. While this is there a task extends it, on a runtime with several threads also while the work keeps
+/// its own busy.
 pub(super) struct Hold {
     store: Arc<dyn Store>,
     step: Arc<Step>,

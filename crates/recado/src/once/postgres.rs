@@ -135,7 +135,10 @@ impl PostgresStore {
         loop {
             let taken = client.query_opt(BEGIN, &[&queue, &key, &&*token, &hold_ms, &ttl_ms]).await;
             if taken.map_err(StoreError::failed)?.is_some() {
-                client.execute(FORGET, &[]).await.map_err(StoreError::failed)?;
+                // The step is this caller's by now, and would stay held if that were not told.
+                if let Err(error) = client.execute(FORGET, &[]).await {
+                    tracing::warn!(%error, "rows of steps whose time is over stay");
+                }
                 return Ok(Begun::New { token });
             }
             let there = client.query_opt(LOOK, &[&queue, &key]).await.map_err(StoreError::failed)?;
@@ -232,8 +235,11 @@ where
         Ok(value) => {
             let result = serde_json::to_string(&value).map_err(|error| OnceError::NotSaved(error.into()))?;
             let complete: [&(dyn ToSql + Sync); 5] = [&queue, &key, &&*token, &result, &ms(step.ttl)];
-            let saved = transaction.execute(COMPLETE, &complete).await;
-            saved.map(|_| value).map_err(|error| OnceError::NotSaved(error.into()))
+            let not_saved = |error: tokio_postgres::Error| OnceError::NotSaved(error.into());
+            transaction.execute(COMPLETE, &complete).await.map_err(not_saved)?;
+            // Last, because whoever begins one of these steps anew waits for this transaction.
+            transaction.execute(FORGET, &[]).await.map_err(not_saved)?;
+            Ok(value)
         }
         Err(error) => {
             // Should the caller commit all the same, the step is free. A statement of the work that failed has

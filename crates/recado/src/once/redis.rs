@@ -1,4 +1,5 @@
-//! Redis as a store: one string a step, `h` and the token while it is held, `d` and the result once it is done.
+//! Redis as a store: one string a step, `h` and the token while it is held; `d`, the token, a colon and the result once it is
+//! done, so that of two holders with equal results only one is told that its own was saved.
 //!
 //! `SET NX PX` begins; scripts that compare the token do the rest, so that what was overtaken changes nothing. A
 //! key that Redis loses (an eviction, a restart without persistence, a failover to a replica that was behind) is
@@ -86,7 +87,7 @@ impl RedisStore {
                 .map_err(StoreError::failed)?;
             match there {
                 (Some(value), _) if value.first() == Some(&b'd') => {
-                    return Ok(Begun::Done { result: Bytes::from(value).slice(1..) });
+                    return result_of(value).map(|result| Begun::Done { result });
                 }
                 (Some(_), left_ms) => {
                     let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
@@ -106,6 +107,13 @@ impl RedisStore {
             Err(error) => Err(StoreError::failed(error)),
         }
     }
+}
+
+/// What [`COMPLETE`] saved, behind its holder's token.
+fn result_of(value: Vec<u8>) -> Result<Bytes, StoreError> {
+    let colon = value.iter().position(|byte| *byte == b':');
+    let colon = colon.ok_or_else(|| StoreError::failed("Redis holds something else under the step's key"))?;
+    Ok(Bytes::from(value).slice(colon + 1..))
 }
 
 impl Store for RedisStore {
@@ -128,7 +136,7 @@ impl Store for RedisStore {
         result: &'a [u8],
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
-            let done = [b"d", result].concat();
+            let done = [b"d", token.as_bytes(), b":", result].concat();
             let mut call = self.complete.key(self.name(step));
             self.compare(call.arg(format!("h{token}")).arg(crate::job::millis(step.ttl)).arg(done)).await
         }

@@ -142,7 +142,8 @@ impl StoreError {
 /// - Of any number of begins at one time one is [`Begun::New`]; the next one is after `hold_for` since the begin or
 ///   last extend, after an abort, or `ttl` after the success.
 /// - A token counts until another begin took the key, also past its deadline. Then every call with it is
-///   [`StoreError::Overtaken`] and changes nothing.
+///   [`StoreError::Overtaken`] and changes nothing. A store that forgets an overtaken token (Redis) may let it count
+///   again once the other holder has given up or lapsed too, never while that one is at the step or has done it.
 /// - Once [`Store::complete`] was answered, begins are [`Begun::Done`] with that result, byte for byte; the same
 ///   complete again is answered alike.
 /// - What an error leaves behind is unknown; the same call may be made again.

@@ -27,6 +27,7 @@ async fn in_postgresql() {
     crate::suite::all(&stores).await;
     crate::child::is_killed("postgres", &address, &stores[0]).await;
     rows_whose_time_is_over_go(&address).await;
+    a_step_begins_also_while_they_cannot_go(&address).await;
     a_broken_connection_is_made_again(&address).await;
     client(&address).await.batch_execute("CREATE TABLE effects (key text)").await.unwrap();
     effect_and_mark_commit_together(&address).await;
@@ -58,20 +59,42 @@ async fn count(client: &Client, question: &str) -> i64 {
 }
 
 async fn rows_whose_time_is_over_go(address: &str) {
-    let (store, client) = (store(address), client(address).await);
+    let (store, mut client) = (store(address), client(address).await);
     client.batch_execute("TRUNCATE recado_once").await.unwrap();
     for number in 0..30 {
         let step = Step::new(QUEUE, &format!("old-{number}")).keep_for(Duration::from_millis(1));
         let Begun::New { token } = store.begin(&step).await.unwrap() else { panic!("it is new") };
         store.complete(&step, &token, b"1").await.unwrap();
     }
+    let old = "SELECT count(*) FROM recado_once WHERE key LIKE 'old-%'";
     let give_up = tokio::time::Instant::now() + Duration::from_secs(60);
     let mut number = 0;
-    while count(&client, "SELECT count(*) FROM recado_once WHERE key LIKE 'old-%'").await > 0 {
+    while count(&client, old).await > 15 {
         assert!(tokio::time::Instant::now() < give_up, "they never went");
         store.begin(&Step::new(QUEUE, &format!("new-{number}"))).await.unwrap();
         number += 1;
     }
+    // Also where no step is ever begun outside of a transaction.
+    while count(&client, old).await > 0 {
+        assert!(tokio::time::Instant::now() < give_up, "they never went");
+        let transaction = client.transaction().await.unwrap();
+        let step = Step::new(QUEUE, &format!("new-{number}"));
+        in_transaction(&transaction, &step, async { Ok::<_, String>(1) }).await.unwrap();
+        transaction.commit().await.unwrap();
+        number += 1;
+    }
+}
+
+async fn a_step_begins_also_while_they_cannot_go(address: &str) {
+    let (store, client) = (store(address), client(address).await);
+    let stuck = "
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+        CREATE TRIGGER refuse BEFORE DELETE ON recado_once FOR EACH ROW EXECUTE FUNCTION refuse();
+        INSERT INTO recado_once VALUES ('q', 'stuck', 't', now(), NULL, now())";
+    client.batch_execute(stuck).await.unwrap();
+    let begun = store.begin(&Step::new(QUEUE, "beside-stuck")).await.unwrap();
+    assert!(matches!(begun, Begun::New { .. }), "{begun:?}");
+    client.batch_execute("DROP FUNCTION refuse CASCADE").await.unwrap();
 }
 
 async fn a_broken_connection_is_made_again(address: &str) {
