@@ -4,6 +4,7 @@ mod post;
 mod sign;
 mod target;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,6 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP.to_owned() + SIGNALS)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    worker: worker::Settings,
     /// Web address to POST to
     #[arg(long, value_name = "URL")]
     to: String,
@@ -46,6 +45,9 @@ pub(crate) struct Args {
     /// Longest time until the answer; then the attempt has failed
     #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = units::duration)]
     timeout: Duration,
+    // Last, since its headings go on until others come.
+    #[command(flatten)]
+    worker: worker::Settings,
 }
 
 const HELP: &str = "The body is the payload, byte for byte. The headers are those of Standard Webhooks (webhook-id, which is the \
@@ -58,9 +60,7 @@ const HELP: &str = "The body is the payload, byte for byte. The headers are thos
 /// Works.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     let endpoint = endpoint(args)?;
-    if !args.allow_private {
-        check(&endpoint.url)?;
-    }
+    check(&endpoint.url, args.allow_private)?;
     worker::run(&args.worker, ui, None, endpoint)
 }
 
@@ -83,15 +83,25 @@ fn endpoint(args: &Args) -> Result<Endpoint, Failure> {
     if !args.allow_private {
         client = client.dns_resolver(Arc::new(PublicOnly));
     }
-    let client = client.build().map_err(|error| Failure::new(Exit::Unavailable, error.to_string()))?;
+    if url.scheme() == "http" {
+        // A machine may have no root certificates, and then needs none.
+        client = client.tls_certs_only([]);
+    }
+    let cannot = |error: reqwest::Error| {
+        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        Failure::new(Exit::Unavailable, format!("no request can be made: {cause}"))
+    };
+    let client = client.build().map_err(cannot)?;
     Ok(Endpoint { url, client, secrets, timeout: args.timeout })
 }
 
-/// An address that is not allowed is told before the first job is taken; a name that cannot be looked up now may
-/// be there later.
-fn check(url: &Url) -> Result<(), Failure> {
+/// An address that leads nowhere, or where it may not, is told before the first job is taken.
+fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
     match runtime()?.block_on(target::check(url)) {
-        Err(LookUpError::NotPublic(why)) => Err(Failure::new(Exit::NotAllowed, format!("--to {why}"))),
-        Ok(()) | Err(LookUpError::Io(..)) => Ok(()),
+        Err(LookUpError::NotPublic(why)) if !allow_private => {
+            Err(Failure::new(Exit::NotAllowed, format!("--to {why}")))
+        }
+        Err(error @ LookUpError::Io(..)) => Err(Failure::new(Exit::Unavailable, format!("--to {error}"))),
+        Ok(()) | Err(LookUpError::NotPublic(_)) => Ok(()),
     }
 }

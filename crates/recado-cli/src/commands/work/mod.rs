@@ -36,14 +36,15 @@ const PERMANENT: i32 = 65;
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP.to_owned() + SIGNALS)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    worker: worker::Settings,
     /// Longest run of the command; then it is killed, and the attempt has failed [default: none]
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     timeout: Option<Duration>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    // Last, since its headings go on until others come.
+    #[command(flatten)]
+    worker: worker::Settings,
 }
 
 const HELP: &str = "The payload is on the command's standard input, the rest in its environment: RECADO_JOB_ID, RECADO_QUEUE, \

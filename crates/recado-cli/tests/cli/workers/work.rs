@@ -78,6 +78,9 @@ fn a_command_gets_the_job() {
     );
     let mut with_another = command(dir.path(), &[&["work", "-q", QUEUE, "--url", stage.url()], &BY_TYPE[..]].concat());
     with_another.env("RECADO_IDEMPOTENCY_KEY", "of another job").env("RECADO_GROUP", "of another job");
+    // To a server on this machine it needs no root certificates, and goes through no proxy.
+    with_another.env("SSL_CERT_FILE", "/dev/null").env_remove("SSL_CERT_DIR");
+    with_another.env("http_proxy", "http://127.0.0.1:1").env("HTTP_PROXY", "http://127.0.0.1:1");
     let worker = crate::support::Process::spawn(&mut with_another);
     stage.until_state(&first, "completed");
     let shown = stage.get(&format!("/v1/jobs/{first}")).text;
@@ -172,6 +175,7 @@ fn wrong_arguments_are_told() {
         (&["deliver", "-q", "q"], 64, "--to"),
         (&["deliver", "-q", "q", "--to", "ftp://example.org"], 64, "http and https"),
         (&["deliver", "-q", "q", "--to", "example.org"], 64, "https://example.org/hook"),
+        (&["deliver", "-q", "q", "--to", "https://no-such-host.invalid/"], 69, "cannot be looked up"),
     ] {
         crate::support::run(args).expect(code).says(says);
     }

@@ -1,5 +1,6 @@
 //! One request and its answer, and how long to go on asking.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,15 +40,23 @@ impl Http {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let client = reqwest::Client::builder()
+        let mut client = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(CONNECT_TIME_MAX)
             .tcp_nodelay(true)
             // The server leaves an idle connection after 75 s.
             .pool_idle_timeout(IDLE_TIME_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| wrong(&error.to_string()))?;
+            .redirect(reqwest::redirect::Policy::none());
+        if is_loopback(&base) {
+            // A proxy for the outside world is never the way to this machine.
+            client = client.no_proxy();
+        }
+        #[cfg(feature = "tls")]
+        if base.scheme() == "http" {
+            // A machine may have no root certificates, and then needs none.
+            client = client.tls_certs_only([]);
+        }
+        let client = client.build().map_err(|error| wrong(&cause(&error)))?;
         Ok(Self { client, base, url: text.into() })
     }
 
@@ -89,6 +98,16 @@ impl Http {
     pub(super) fn protocol(&self, what: String) -> Error {
         Error::Protocol { url: Arc::clone(&self.url), what: what.into() }
     }
+}
+
+/// Of a client that cannot be built the error itself says only that.
+fn cause(error: &reqwest::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
