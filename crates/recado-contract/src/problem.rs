@@ -426,6 +426,7 @@ impl From<Rejection> for Problem {
                 problem
             }
             Rejection::ResultTooLargeNow { limit, actual } => new(Code::StorageFull).sized(limit, Some(actual)),
+            Rejection::NoRoomNow { is_full } => new(if is_full { Code::StorageFull } else { Code::Overloaded }),
         }
     }
 }

@@ -144,6 +144,12 @@ pub enum Rejection {
         /// Its size in bytes.
         actual: u64,
     },
+    /// There is no room for this entry of a settle now, though there was for those before it.
+    #[error("there is no room to write this one now: settle it again, its receipt stays good")]
+    NoRoomNow {
+        /// The disk is full, not only slow.
+        is_full: bool,
+    },
 }
 
 impl Rejection {

@@ -62,9 +62,7 @@ impl Shard {
                 Room::Slow if done.is_empty() => return Ok(Settling::Refused(Error::SLOW)),
                 Room::Full if done.is_empty() => return Ok(Settling::Refused(Error::FULL)),
                 // Earlier entries count; this one keeps its receipt.
-                Room::Slow | Room::Full => {
-                    done.push(Err(Rejection::ResultTooLargeNow { limit: 0, actual: bytes as u64 }))
-                }
+                short => done.push(Err(Rejection::NoRoomNow { is_full: short == Room::Full })),
             }
         }
         Ok(Settling::Done)

@@ -152,27 +152,41 @@ fn more_that_is_due_than_one_batch_holds_is_done_in_several() {
     assert_eq!(world.handle.status().failed, None);
 }
 
+/// Waits for an answer while the preparer gets no turn: a disk that is slow.
+fn run_slowly<T>(world: &mut World, mut call: Call<T>) -> T {
+    for _ in 0..400 {
+        if let Some(answer) = call.poll() {
+            return answer;
+        }
+        world.step();
+        while world.engine.commit(recado_shard::Clock::elapsed(&*world.clock)) == recado_log::Step::Worked {}
+        world.clock.pass(Duration::from_millis(5));
+    }
+    panic!("no answer");
+}
+
 #[test]
 fn a_slow_disk_is_not_taken_for_a_full_one() {
     let mut world = World::new();
+    world.enqueue("held", &["job"; 16]);
+    let held = world.take("held", 16);
     let big = "x".repeat(8_000);
-    // The preparer gets no turn.
     let refused = (0..1_000).find_map(|_| {
-        let mut call = world.call(enqueue("mail", vec![job(&big)]));
-        for _ in 0..400 {
-            if let Some(answer) = call.poll() {
-                return answer.err();
-            }
-            world.step();
-            while world.engine.commit(recado_shard::Clock::elapsed(&*world.clock)) == recado_log::Step::Worked {}
-            world.clock.pass(Duration::from_millis(5));
-        }
-        panic!("no answer");
+        let call = world.call(enqueue("mail", vec![job(&big)]));
+        run_slowly(&mut world, call).err()
     });
     let Some(Error::StorageSlow { retry_after }) = refused else { panic!("{refused:?}") };
     assert!(!retry_after.is_zero() && !world.handle.status().storage_full);
+
+    let long = Outcome::Ack { result: Some(format!("{:?}", "r".repeat(60_000)).into_bytes()) };
+    let call = world.settle(held.iter().map(|job| job.settle(long.clone())).collect());
+    let settled = run_slowly(&mut world, call).unwrap();
+    assert!(settled[0].is_ok(), "{settled:?}");
+    assert_eq!(settled[15], Err(Rejection::NoRoomNow { is_full: false }), "the first ones took what there was");
+
     world.quiesce();
     world.enqueue("mail", &["1"]);
+    world.settle_one(&held[15], long).unwrap();
 }
 
 #[test]
