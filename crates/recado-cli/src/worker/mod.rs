@@ -6,7 +6,7 @@ mod lines;
 mod verdict;
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,28 +85,43 @@ async fn work<H: Handler>(args: &Settings, ui: Ui, timeout: Option<Duration>, ha
     let worker = worker.map_err(|error| Failure { exit: Exit::Usage, ..error.into() })?;
     lines.started(&args.queues, args.concurrency).await;
     let mut working = pin!(worker.run_until(stop.cancelled()));
-    let name = tokio::select! {
-        ended = &mut working => return stopped(&lines, ended).await,
-        (name, _) = ends.next() => name,
+    let ended = tokio::select! {
+        ended = &mut working => ended,
+        (name, _) = ends.next() => {
+            tracing::info!("{name}: stopping, what runs may go on for {:?}; a second signal cuts it off", args.grace);
+            stop.cancel();
+            wind_up(working, &mut ends, args.grace, &cut_off).await
+        }
     };
-    tracing::info!("{name}: stopping, what runs may go on for {:?}; a second signal cuts it off", args.grace);
-    stop.cancel();
+    lines.stopped(&ended?).await;
+    Ok(Exit::Ok)
+}
+
+type Ended = Result<Summary, recado::Error>;
+
+/// Lets what runs go on for the grace period or until a second signal, then cuts it off and gives it back. After a
+/// second signal the process ends here.
+async fn wind_up(
+    mut working: Pin<&mut impl Future<Output = Ended>>,
+    ends: &mut Ends,
+    grace: Duration,
+    cut_off: &CancellationToken,
+) -> Ended {
     let second = tokio::select! {
-        ended = &mut working => return stopped(&lines, ended).await,
-        () = tokio::time::sleep(args.grace) => None,
-        (name, number) = ends.next() => Some((name, number)),
+        ended = &mut working => return ended,
+        () = tokio::time::sleep(grace) => None,
+        second = ends.next() => Some(second),
     };
     cut_off.cancel();
     let Some((name, number)) = second else {
         return tokio::select! {
-            ended = &mut working => stopped(&lines, ended).await,
+            ended = working => ended,
             (_, number) = ends.next() => std::process::exit(128 + number),
         };
     };
     tracing::warn!("{name} again: what runs is cut off and given back");
-    match tokio::time::timeout(LAST_WORDS, &mut working).await {
-        Ok(ended) => drop(stopped(&lines, ended).await?),
-        Err(_) => tracing::warn!("not all could be given back: it is visible again after its timeout"),
+    if tokio::time::timeout(LAST_WORDS, working).await.is_err() {
+        tracing::warn!("not all could be given back: it is visible again after its timeout");
     }
     std::process::exit(128 + number)
 }
@@ -128,11 +143,6 @@ async fn builder(args: &Settings) -> Result<WorkerBuilder, Failure> {
         builder = builder.visibility(visibility);
     }
     Ok(builder)
-}
-
-async fn stopped(lines: &Lines, ended: Result<Summary, recado::Error>) -> Outcome {
-    lines.stopped(&ended?).await;
-    Ok(Exit::Ok)
 }
 
 /// Where jobs are done.

@@ -101,14 +101,20 @@ fn a_command_gets_the_job() {
 
 #[test]
 fn a_command_that_hangs_is_killed_with_all_it_started() {
-    let (stage, dir) = (stage(), Dir::new());
-    let id = one(&stage, "hang");
-    dir.write("hang", "trap '' TERM; sleep 600 & echo $! > grandchild; sleep 600");
-    let worker = start(&stage, &dir, &[&["work", "--timeout", "1s"], &BY_TYPE[..]].concat());
-    stage.until_state(&id, "delayed");
-    assert_eq!(kinds(&stage.job(&id)), ["timeout"]);
-    until_dead(&read(&dir, "grandchild"));
-    stop(worker);
+    // The worker's limit, and the job's own.
+    for (flags, job) in [
+        (&["work", "--timeout", "1s"][..], json!({ "type": "hang" })),
+        (&["work"], json!({ "type": "hang", "timeout": "1s" })),
+    ] {
+        let (stage, dir) = (stage(), Dir::new());
+        dir.write("hang", "trap '' TERM; sleep 600 & echo $! > grandchild; sleep 600");
+        let id = stage.enqueue(QUEUE, &job);
+        let worker = start(&stage, &dir, &[flags, &BY_TYPE].concat());
+        stage.until_state(&id, "delayed");
+        assert_eq!(kinds(&stage.job(&id)), ["timeout"]);
+        until_dead(&read(&dir, "grandchild"));
+        stop(worker);
+    }
 }
 
 #[test]
