@@ -24,6 +24,8 @@ pub enum Command {
     Start {
         /// Two random words for the keyed hashes of a new data directory.
         secret: (u64, u64),
+        /// When the service before was last seen, by the wall clock of that moment.
+        served_until: u64,
     },
     /// The wall clock was stepped against the monotonic one.
     StepClock {

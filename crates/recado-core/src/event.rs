@@ -574,6 +574,9 @@ pub enum Event {
     Started {
         #[n(0)]
         at: u64,
+        /// The last instant of the service before that is known.
+        #[n(1)]
+        served_elapsed_at: u64,
     },
     /// The wall clock was stepped.
     #[n(2)]
@@ -812,6 +815,9 @@ pub enum Event {
         queue: u32,
         #[n(2)]
         seq: u64,
+        /// When; it orders the producers by how long they have been idle.
+        #[n(3)]
+        at: u64,
     },
     /// A request with an `Idempotency-Key` was answered; also its copy.
     #[n(25)]
@@ -922,5 +928,11 @@ pub enum Event {
     GuardEnded {
         #[n(0)]
         key: Hash,
+    },
+    /// A new producer has taken its place.
+    #[n(40)]
+    ProducerForgotten {
+        #[n(0)]
+        producer: Hash,
     },
 }

@@ -7,7 +7,7 @@
 //! | job | queue | `JobCopied` | `Removed`, or `Completed` when it is not kept |
 //! | saved result | idempotency key | `KeySaved` | `KeyEnded` and no job carries the key |
 //! | deduplication window | queue | `DedupSet` | `DedupEnded` |
-//! | producer | queue | `ProducerAdvanced` | `QueueDeleted` |
+//! | producer | queue | `ProducerAdvanced` | `QueueDeleted`, or `ProducerForgotten` for a new one |
 //! | request | shard | `RequestAnswered` | `RequestEnded` |
 //! | guard | queue, or a job of it | `GuardSet` | `GuardEnded`, or its job is gone |
 //! | task | queue | `TaskSet` | `TaskForgotten` |

@@ -51,4 +51,7 @@ pub use reply::{
     Begun, Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
 };
 pub use run::{EXPIRED_MAX, TICK_STEP_BYTES_MAX, TICK_STEPS_MAX, run};
-pub use state::{AUDIT_MAX, LANES_MAX, PRODUCERS_MAX, Presence, QUEUES_MAX, State, TASKS_KEPT_MAX, TASKS_RUNNING_MAX};
+pub use state::{
+    AUDIT_MAX, LANES_MAX, PRODUCER_IDLE_MS, PRODUCERS_MAX, Presence, QUEUES_MAX, State, TASKS_KEPT_MAX,
+    TASKS_RUNNING_MAX,
+};

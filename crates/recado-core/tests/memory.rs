@@ -24,7 +24,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut world = Self { state: State::new(0), position: 1 };
-        world.run(&Command::Start { secret: (1, 2) });
+        world.run(&Command::Start { secret: (1, 2), served_until: 0 });
         world.run(&Command::SetDefaults(QueueOptions {
             keep_completed: Some(KeepOptions { for_ms: None, max: Some(u64::MAX) }),
             ..QueueOptions::default()

@@ -108,7 +108,7 @@ impl Writer {
     pub(crate) fn start(&mut self, now: Now, last_at: u64, secret: (u64, u64)) {
         // First, as what a start gives to leases is counted from the clock that is right.
         let step = stepped_back(now, last_at).map(|delta_ms| Command::StepClock { delta_ms });
-        for command in step.into_iter().chain([Command::Start { secret }]) {
+        for command in step.into_iter().chain([Command::Start { secret, served_until: last_at }]) {
             // An open log has room for the start of its service.
             self.claimed = OWN_BYTES_MAX;
             if let Err(rejection) = self.run(now, &command) {

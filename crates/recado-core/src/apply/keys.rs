@@ -12,15 +12,18 @@ pub(super) fn key_saved(state: &mut State, position: u64, hash: Hash, queue: u32
     state.save_result(position, slot, until, result.map(|span| span.at(position)));
 }
 
-pub(super) fn producer_advanced(state: &mut State, position: u64, (queue, hash): (u32, Hash), seq: u64) {
+pub(super) fn producer_advanced(state: &mut State, position: u64, (queue, hash): (u32, Hash), seq: u64, at: u64) {
     let slot = match state.producers.find(hash.0) {
         Some(slot) => slot,
         None => {
             state.queue_mut(queue).producers += 1;
-            state.producers.insert(ProducerEntry { hash, queue, seq: 0, link: Link::default() })
+            state.producers.insert(ProducerEntry { hash, queue, seq, at, link: Link::default() })
         }
     };
-    state.producers[slot].seq = seq;
+    let producer = &mut state.producers[slot];
+    state.idle_producers.remove(&(queue, producer.at, slot));
+    (producer.seq, producer.at) = (seq, at);
+    state.idle_producers.insert((queue, at, slot));
     state.link_item(ItemKind::Producer, slot, position);
 }
 

@@ -29,7 +29,7 @@ pub(crate) use operator::TASK_KEPT_MS;
 pub fn apply(state: &mut State, position: u64, event: &Event) {
     match event {
         Event::GlobalsSet(globals) => globals_set(state, position, globals),
-        Event::Started { at } => started(state, *at),
+        Event::Started { at, served_elapsed_at } => started(state, *at, *served_elapsed_at),
         Event::ClockStepped { delta_ms } => state.skew_ms = state.skew_ms.saturating_add(*delta_ms),
         Event::QueueSet(record) => queue_set(state, position, record),
         Event::QueueDeleted { queue } => queue_deleted(state, *queue),
@@ -62,9 +62,14 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
                 state.drop_dedup(slot);
             }
         }
-        Event::ProducerAdvanced { producer, queue, seq } => {
+        Event::ProducerAdvanced { producer, queue, seq, at } => {
             ensure_queue(state, *queue);
-            producer_advanced(state, position, (*queue, *producer), *seq);
+            producer_advanced(state, position, (*queue, *producer), *seq, *at);
+        }
+        Event::ProducerForgotten { producer } => {
+            if let Some(slot) = state.producers.find(producer.0) {
+                state.drop_producer(slot);
+            }
         }
         Event::RequestAnswered { request, body, answer, until } => {
             request_answered(state, position, (*request, *body), *answer, *until);

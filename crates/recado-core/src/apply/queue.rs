@@ -102,15 +102,13 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
     let Some(queue) = state.queues.get(&number) else { return };
     let jobs = queue.jobs();
     // As many as there are, and not a look at those of other queues behind them.
-    let [producers_left, dedups_left, keys_left, notes_left, guards_left] =
-        [queue.producers, queue.dedups, queue.keys, queue.notes, queue.guards].map(|count| count as usize);
+    let [dedups_left, keys_left, notes_left, guards_left] =
+        [queue.dedups, queue.keys, queue.notes, queue.guards].map(|count| count as usize);
     assert_eq!(jobs, 0, "a queue is deleted when its last job is gone");
     state.unlink_item(ItemKind::Queue, number);
-    let producers =
-        state.producers.iter().filter(|(_, p)| p.queue == number).map(|(slot, _)| slot).take(producers_left);
-    for slot in producers.collect::<alloc::vec::Vec<_>>() {
-        state.unlink_item(ItemKind::Producer, slot);
-        state.producers.remove(slot);
+    let producers = state.idle_producers.range((number, 0, 0)..=(number, u64::MAX, Slot::MAX));
+    for slot in producers.map(|(_, _, slot)| *slot).collect::<alloc::vec::Vec<_>>() {
+        state.drop_producer(slot);
     }
     let dedups = state
         .dedups

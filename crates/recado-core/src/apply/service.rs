@@ -31,7 +31,7 @@ pub(super) fn globals_set(state: &mut State, position: u64, globals: &Globals) {
     state.link_item(ItemKind::Globals, 0, position);
 }
 
-pub(super) fn started(state: &mut State, at: u64) {
+pub(super) fn started(state: &mut State, at: u64, served_elapsed_at: u64) {
     state.started_at = at;
     let elapsed_at = state.elapsed(at);
     let in_flight = state.queues.values().flat_map(|queue| queue.in_flight.values().copied());
@@ -53,13 +53,16 @@ pub(super) fn started(state: &mut State, at: u64) {
         }
         state.stand(slot);
     }
-    // Who holds a guard could not extend it meanwhile.
-    for slot in
-        state.guards.iter().filter(|(_, guard)| guard.record.done.is_none()).map(|(slot, _)| slot).collect::<Vec<_>>()
-    {
-        let record = &state.guards[slot].record;
-        let grace_ends = elapsed_at.saturating_add(record.hold_ms.min(GRACE_MAX_MS));
-        state.hold_guard(slot, record.ends_elapsed_at.max(grace_ends));
+    // Who held a guard could not extend it meanwhile. One that was let lapse before stays as it is.
+    let undone = state.guards.iter().filter(|(_, guard)| guard.record.done.is_none());
+    for slot in undone.map(|(slot, _)| slot).collect::<Vec<_>>() {
+        let guard = &state.guards[slot];
+        if guard.holds(served_elapsed_at) {
+            let grace_ends = elapsed_at.saturating_add(guard.record.hold_ms.min(GRACE_MAX_MS));
+            state.hold_guard(slot, guard.record.ends_elapsed_at.max(grace_ends));
+        } else {
+            state.lapse_guard(slot);
+        }
     }
     if active(Mutant::SavedResultLostOnRestart) {
         let keys: Vec<Slot> = state.keys.iter().map(|(slot, _)| slot).collect();

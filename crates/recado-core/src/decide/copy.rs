@@ -10,7 +10,7 @@ use crate::event::{DedupRecord, Event, GuardRecord, JobCopy, JobRecord, Lease, R
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
 use crate::reply::State as JobState;
-use crate::state::{NONE, SettleEntry, Slot, State, flag};
+use crate::state::{NONE, ProducerEntry, SettleEntry, Slot, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
 pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
@@ -39,7 +39,8 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         ItemKind::Dedup => Event::DedupSet(Box::new(state.dedup_window(number))),
         ItemKind::Producer => {
             let producer = &state.producers[number];
-            Event::ProducerAdvanced { producer: producer.hash, queue: producer.queue, seq: producer.seq }
+            let ProducerEntry { hash, queue, seq, at, .. } = *producer;
+            Event::ProducerAdvanced { producer: hash, queue, seq, at }
         }
         ItemKind::Request => {
             let request = &state.requests[number];

@@ -19,7 +19,7 @@ use crate::meta::Meta;
 use crate::options::{Overrides, QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
-use crate::state::{LANES_MAX, NameOfLane, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
+use crate::state::{LANES_MAX, NameOfLane, PRODUCER_IDLE_MS, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
 
 /// How long an answer is kept for its `Idempotency-Key`.
 pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
@@ -92,18 +92,16 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         let hash = state.hash(domain::PRODUCER, number, &producer.name);
         let known = state.producers.get_by(hash.0);
         let last = known.map_or(0, |entry| entry.seq);
-        let producers = queue.map_or(0, |queue| queue.producers);
-        if known.is_none() && producers >= PRODUCERS_MAX {
-            let (limit, actual) = (PRODUCERS_MAX, producers + 1);
-            return Err(Rejection::QueueFull { queue: enqueue.queue.clone(), reason: "producers", limit, actual });
-        }
         if producer.seq > last + 1 {
             return Err(Rejection::ProducerGap { name: producer.name.clone(), expected: last + 1 });
         }
         if producer.seq <= last {
             return Ok(Reply::Enqueued { created: false, duplicate: true, jobs: Vec::new() });
         }
-        draft.push(Event::ProducerAdvanced { producer: hash, queue: number, seq: producer.seq });
+        if let Some(queue) = queue.filter(|_| known.is_none()) {
+            make_room_for_producer(state, moment, queue, draft)?;
+        }
+        draft.push(Event::ProducerAdvanced { producer: hash, queue: number, seq: producer.seq, at: moment.at });
     }
     let settings = match queue {
         Some(queue) => queue.settings.clone(),
@@ -144,6 +142,20 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         draft.push(Event::RequestAnswered { request: hash, body, answer: span, until });
     }
     Ok(Reply::Enqueued { created: answer.created, duplicate: false, jobs: answer.jobs })
+}
+
+/// At the limit the producer that has been idle longest gives way, once nobody can still repeat its last batch.
+fn make_room_for_producer(state: &State, moment: Moment, queue: &Queue, draft: &mut Draft) -> Result<(), Rejection> {
+    if queue.producers < PRODUCERS_MAX {
+        return Ok(());
+    }
+    let idlest = state.idlest_producer(queue.record.number);
+    let Some(idlest) = idlest.filter(|idlest| idlest.at.saturating_add(PRODUCER_IDLE_MS) <= moment.at) else {
+        let (limit, actual) = (PRODUCERS_MAX, queue.producers + 1);
+        return Err(Rejection::QueueFull { queue: queue.record.name.clone(), reason: "producers", limit, actual });
+    };
+    draft.push(Event::ProducerForgotten { producer: idlest.hash });
+    Ok(())
 }
 
 fn request_hash(state: &State, request: &RequestKey) -> Hash {

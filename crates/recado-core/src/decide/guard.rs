@@ -27,7 +27,7 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
     let key = state.hash(domain::GUARD, number, &begin.key);
     match find(state, key, moment.at) {
         Some(guard) if guard.record.done.is_some() => return Ok(Reply::Begun(Begun::Done { result: guard.result })),
-        Some(guard) if guard.record.ends_elapsed_at > state.elapsed(moment.at) => {
+        Some(guard) if guard.holds(state.elapsed(moment.at)) => {
             return Ok(Reply::Begun(Begun::Processing { until: state.wall(guard.record.ends_elapsed_at) }));
         }
         _ => {}
@@ -136,7 +136,7 @@ fn hash_of(state: &State, nonce: u64, result: &Option<Vec<u8>>) -> u64 {
 }
 
 fn find(state: &State, key: Hash, at: u64) -> Option<&Guard> {
-    state.guards.get_by(key.0).filter(|guard| !guard.is_over(at))
+    state.guards.get_by(key.0).filter(|guard| !guard.is_over(at, state.elapsed(at)))
 }
 
 /// The nonce of a begin with a message authentication code: a token that was overtaken is told apart from one

@@ -40,7 +40,7 @@ pub(crate) use tasks::{TaskStepDecision, step as step_task};
 /// A [`Rejection`] when the command cannot be done; the draft may hold facts then that must be dropped.
 pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draft) -> Result<Reply, Rejection> {
     match command {
-        Command::Start { secret } => Ok(start::start(state, moment, *secret, draft)),
+        Command::Start { secret, served_until } => Ok(start::start(state, moment, *secret, *served_until, draft)),
         Command::StepClock { delta_ms } => {
             draft.push(Event::ClockStepped { delta_ms: *delta_ms });
             Ok(Reply::Done)

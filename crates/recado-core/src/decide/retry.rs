@@ -74,9 +74,10 @@ pub(crate) fn entry(job: &Job, at: u64, failure: &Failure) -> ErrorEntry {
     }
 }
 
-/// Why a job is dead that still had attempts.
-pub(super) fn delivered_out(job: &Job) -> String {
-    format!("that was hand-out {}, the last that maxDeliveries allows", job.deliveries)
+/// Why a job is dead that still had attempts, behind what ended its last delivery: of the two that one is cut.
+pub(super) fn delivered_out(job: &Job, why: &str) -> String {
+    let last = format!("; that was hand-out {}, the last that maxDeliveries allows", job.deliveries);
+    format!("{}{last}", cut(why, ERROR_MESSAGE_BYTES_MAX - last.len()))
 }
 
 /// Group of alike failures: type, kind, and the message without what looks like a number or an id.
@@ -169,7 +170,7 @@ impl State {
     /// A job that still had attempts is dead: the error says why.
     pub(super) fn say_delivered_out(&self, job: &Job, error: &mut ErrorEntry) {
         if error.attempt < self.max_attempts(job) && self.is_delivered_out(job) {
-            let message = format!("{}; {}", error.message, delivered_out(job));
+            let message = delivered_out(job, &error.message);
             error.message = message.trim_start_matches("; ").into();
         }
     }

@@ -218,7 +218,7 @@ fn release(state: &State, at: u64, slot: Slot, delay_ms: Option<u64>, reason: Op
     let (has_reason, reason) = (reason.is_some(), reason.unwrap_or_default());
     if state.is_delivered_out(job) {
         let why = if has_reason { format!("{kind}: {reason}") } else { kind.into() };
-        let failure = failure("max-deliveries", &format!("{why}; {}", super::retry::delivered_out(job)));
+        let failure = failure("max-deliveries", &super::retry::delivered_out(job, &why));
         state.fail(slot, at, &failure, LeaseState::Released, 0, draft);
         return;
     }

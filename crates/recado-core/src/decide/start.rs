@@ -13,14 +13,16 @@ use crate::state::State;
 /// no token is given twice. 2^53 tokens, which JSON can hold, last for 500 million starts.
 const FENCE_GAP: u64 = 1 << 24;
 
-pub(super) fn start(state: &State, moment: Moment, secret: (u64, u64), draft: &mut Draft) -> Reply {
+pub(super) fn start(state: &State, moment: Moment, secret: (u64, u64), served_until: u64, draft: &mut Draft) -> Reply {
     let mut globals = state.globals();
     if globals.secret == Secret::default() {
         globals.secret = Secret(secret.0, secret.1);
     }
     globals.fence += FENCE_GAP;
     draft.push(Event::GlobalsSet(Box::new(globals)));
-    draft.push(Event::Started { at: moment.at });
+    // A clock that was set back meanwhile was stepped by that before.
+    let served_elapsed_at = state.elapsed(served_until.min(moment.at));
+    draft.push(Event::Started { at: moment.at, served_elapsed_at });
     Reply::Done
 }
 

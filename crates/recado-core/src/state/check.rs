@@ -84,6 +84,11 @@ impl State {
         assert_eq!(queue.keys, keys as u64, "keys of `{name}`");
         let producers = self.producers.iter().filter(|(_, producer)| producer.queue == queue.record.number).count();
         assert_eq!(queue.producers, producers as u64, "producers of `{name}`");
+        let idle = self.idle_producers.range((queue.record.number, 0, 0)..=(queue.record.number, u64::MAX, Slot::MAX));
+        let is_its = |(number, at, slot): &(u32, u64, Slot)| {
+            self.producers.get(*slot).is_some_and(|producer| producer.queue == *number && producer.at == *at)
+        };
+        assert!(idle.clone().all(is_its) && idle.count() == producers, "producers of `{name}` by idleness");
         let dedups =
             self.dedups.iter().filter(|(slot, _)| self.dedup_window(*slot).queue == queue.record.number).count();
         let notes = self.notes.iter().filter(|(_, note)| note.queue == queue.record.number).count();
@@ -330,7 +335,8 @@ impl State {
         let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.until()?, slot)));
         wall.extend(windows.map(|(until, slot)| (until, Timer::Dedup(slot))));
         wall.extend(self.requests.iter().map(|(slot, request)| (request.until, Timer::Request(slot))));
-        wall.extend(self.guards.iter().filter_map(|(slot, guard)| Some((guard.end()?, Timer::Guard(slot)))));
+        let unheld = self.guards.iter().filter(|(_, guard)| !guard.is_held());
+        wall.extend(unheld.filter_map(|(slot, guard)| Some((guard.end()?, Timer::Guard(slot)))));
         let ended =
             self.tasks.values().filter_map(|task| Some((task.record.ended_at?, crate::items::short(task.record.id))));
         wall.extend(ended.map(|(at, id)| (at + TASK_KEPT_MS, Timer::Task(id))));

@@ -9,7 +9,7 @@ use core::fmt::Write;
 use crate::event::{GuardRecord, Lease, TaskRecord};
 use crate::reply::State as JobState;
 use crate::state::slab::{Keyed, NONE, Slot, Table};
-use crate::state::{Job, State, flag};
+use crate::state::{Job, ProducerEntry, State, flag};
 
 impl State {
     /// See the module.
@@ -124,7 +124,8 @@ impl State {
         }
         for slot in in_order(&self.producers) {
             let producer = &self.producers[slot];
-            line(out, format_args!("producer {:?} queue {} seq {}", producer.hash, producer.queue, producer.seq));
+            let ProducerEntry { hash, queue, seq, at, .. } = producer;
+            line(out, format_args!("producer {hash:?} queue {queue} seq {seq} at {at}"));
         }
         for slot in in_order(&self.requests) {
             let request = &self.requests[slot];

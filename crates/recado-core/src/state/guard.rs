@@ -1,7 +1,8 @@
 //! Guards: a key under which one holder at a time works, and the result that the work ended with.
 //!
 //! A guard belongs to a job and goes with it, or has a time of its own. That its hold has lapsed is no fact: it
-//! follows from the time, and only another `begin` takes the key. Until then room in the log is kept for its end.
+//! follows from the time, and only another `begin` takes the key. Until then room in the log is kept for its end, and
+//! the guard is not forgotten, whatever the wall clock says.
 
 use crate::event::GuardRecord;
 use crate::items::{ItemKind, Link};
@@ -22,8 +23,13 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Its time is over, whether or not that was noticed.
-    pub(crate) fn is_over(&self, at: u64) -> bool {
-        self.end().is_some_and(|end| end <= at)
+    pub(crate) fn is_over(&self, at: u64, elapsed_at: u64) -> bool {
+        self.end().is_some_and(|end| end <= at) && !self.holds(elapsed_at)
+    }
+
+    /// It has a holder whose deadline is still to come, whether or not it was noticed when that is not so.
+    pub(crate) fn holds(&self, elapsed_at: u64) -> bool {
+        self.record.done.is_none() && self.record.ends_elapsed_at > elapsed_at
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -57,12 +63,12 @@ impl State {
         self.queue_mut(record.queue).guards += 1;
         let result = record.result.map(|span| span.at(position));
         let slot = self.guards.insert(Guard { record, result, link: Link::default(), is_held: false });
+        if let Some(seq) = record.job {
+            self.job_guards.insert((seq, slot));
+        }
+        self.time_guard(slot, true);
         if record.done.is_none() {
             self.hold_guard(slot, record.ends_elapsed_at);
-        }
-        match record.job {
-            Some(seq) => drop(self.job_guards.insert((seq, slot))),
-            None => self.timers.set(false, record.until, Timer::Guard(slot)),
         }
         self.link_item(ItemKind::Guard, slot, position);
     }
@@ -70,18 +76,29 @@ impl State {
     /// The guard is forgotten.
     pub(crate) fn drop_guard(&mut self, slot: Slot) {
         self.lapse_guard(slot);
+        self.time_guard(slot, false);
         self.unlink_item(ItemKind::Guard, slot);
         let guard = self.guards.remove(slot);
         self.queue_mut(guard.record.queue).guards -= 1;
-        match guard.record.job {
-            Some(seq) => drop(self.job_guards.remove(&(seq, slot))),
-            None => self.timers.clear(false, guard.record.until, Timer::Guard(slot)),
+        if let Some(seq) = guard.record.job {
+            self.job_guards.remove(&(seq, slot));
+        }
+    }
+
+    /// What is held is not to be forgotten, so that its timer waits for the end of the hold.
+    fn time_guard(&mut self, slot: Slot, is_timed: bool) {
+        let Some(end) = self.guards[slot].end() else { return };
+        if is_timed {
+            self.timers.set(false, end, Timer::Guard(slot));
+        } else {
+            self.timers.clear(false, end, Timer::Guard(slot));
         }
     }
 
     /// The guard is held until then, whatever it was before.
     pub(crate) fn hold_guard(&mut self, slot: Slot, ends_elapsed_at: u64) {
         self.lapse_guard(slot);
+        self.time_guard(slot, false);
         let guard = &mut self.guards[slot];
         guard.record.ends_elapsed_at = ends_elapsed_at;
         guard.is_held = true;
@@ -95,6 +112,7 @@ impl State {
         if core::mem::take(&mut guard.is_held) {
             self.open_guards -= 1;
             self.timers.clear(true, guard.record.ends_elapsed_at, Timer::Hold(slot));
+            self.time_guard(slot, true);
         }
     }
 

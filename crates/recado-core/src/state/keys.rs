@@ -6,12 +6,12 @@ use alloc::collections::BTreeMap;
 
 use crate::event::DedupRecord;
 use crate::id::{Hash, JobId};
-use crate::items::Link;
+use crate::items::{ItemKind, Link};
 use crate::reply::Place;
-use crate::state::Job;
 use crate::state::held::KeyLines;
 use crate::state::members::{Lines, Members};
 use crate::state::slab::{Keyed, NONE, Slot};
+use crate::state::{Job, State};
 
 /// Domains keep hashes of different uses apart.
 pub(crate) mod domain {
@@ -130,7 +130,25 @@ pub(crate) struct ProducerEntry {
     pub(crate) hash: Hash,
     pub(crate) queue: u32,
     pub(crate) seq: u64,
+    /// When its last batch was taken.
+    pub(crate) at: u64,
     pub(crate) link: Link,
+}
+
+impl State {
+    /// The producer of a queue that has been idle longest.
+    pub(crate) fn idlest_producer(&self, queue: u32) -> Option<&ProducerEntry> {
+        let (_, _, slot) = self.idle_producers.range((queue, 0, 0)..).next().filter(|(its, ..)| *its == queue)?;
+        Some(&self.producers[*slot])
+    }
+
+    /// The producer's numbering is forgotten.
+    pub(crate) fn drop_producer(&mut self, slot: Slot) {
+        self.unlink_item(ItemKind::Producer, slot);
+        let producer = self.producers.remove(slot);
+        self.idle_producers.remove(&(producer.queue, producer.at, slot));
+        self.queue_mut(producer.queue).producers -= 1;
+    }
 }
 
 /// An answered HTTP request.

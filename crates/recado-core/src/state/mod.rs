@@ -41,8 +41,12 @@ pub(crate) use weight::Weight;
 /// Queues a shard may hold.
 pub const QUEUES_MAX: usize = 10_000;
 
-/// Producers that a queue may have: their numbers are kept as long as the queue.
+/// Producers that a queue knows. Under this limit their numbers are kept as long as the queue.
 pub const PRODUCERS_MAX: u64 = 100_000;
+
+/// At the limit a new producer takes the place of the one that has been idle longest, if that is so for at least this
+/// long: nobody still repeats a batch then.
+pub const PRODUCER_IDLE_MS: u64 = 7 * 86_400_000;
 
 /// Bulk actions that may be at work.
 pub const TASKS_RUNNING_MAX: usize = 1_000;
@@ -81,6 +85,8 @@ pub struct State {
     pub(crate) dedups: Table<DedupEntry>,
     pub(crate) businesses: Table<Business>,
     pub(crate) producers: Table<ProducerEntry>,
+    /// Producers by queue and the time of their last batch.
+    pub(crate) idle_producers: BTreeSet<(u32, u64, Slot)>,
     pub(crate) requests: Table<RequestEntry>,
     pub(crate) guards: Table<Guard>,
     /// Guards by the sequence number of the job they belong to.
@@ -145,6 +151,7 @@ impl State {
             dedups: Table::default(),
             businesses: Table::default(),
             producers: Table::default(),
+            idle_producers: BTreeSet::new(),
             requests: Table::default(),
             guards: Table::default(),
             job_guards: BTreeSet::new(),

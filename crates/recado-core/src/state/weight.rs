@@ -172,7 +172,9 @@ impl State {
             ItemKind::Job => Weight::default(),
             ItemKind::Globals => Weight::log(ITEM_BYTES),
             ItemKind::Dedup => Weight::log(ITEM_BYTES).of_size(boxed::<Window>() + TIMER_BYTES),
-            ItemKind::Producer => Weight::log(HASH_BYTES).of_size(size_of::<ProducerEntry>() + INDEX_BYTES),
+            ItemKind::Producer => {
+                Weight::log(HASH_BYTES).of_size(size_of::<ProducerEntry>() + INDEX_BYTES + TIMER_BYTES)
+            }
             ItemKind::Queue => queue(&self.queue(number).record).of_size(size_of::<Queue>() + FIGURES_BYTES),
             ItemKind::Saved => {
                 let result = self.keys[number].saved.as_ref().and_then(|saved| saved.result);

@@ -1,8 +1,8 @@
 //! What everything costs: the figures that trimming and the memory limit go by, against what is there.
 
 use recado_core::{
-    Action, Actor, Command, Enqueue, Filter, NewTask, PRODUCERS_MAX, Producer, Query, Rejection, Replay, Select,
-    TASKS_KEPT_MAX, TASKS_RUNNING_MAX,
+    Action, Actor, Command, Enqueue, Filter, NewTask, PRODUCER_IDLE_MS, PRODUCERS_MAX, Producer, Query, Rejection,
+    Replay, Select, TASKS_KEPT_MAX, TASKS_RUNNING_MAX,
 };
 
 use crate::script::{Between, Play};
@@ -128,6 +128,45 @@ fn producers_of_a_queue_are_limited() {
     assert!(matches!(refused, Rejection::QueueFull { reason: "producers", limit: PRODUCERS_MAX, .. }), "{refused}");
     assert_eq!(play.line("enqueue q producer=first:2 b"), "b");
     assert_eq!(play.line("enqueue r producer=other:1 c"), "c created");
+}
+
+#[test]
+fn at_the_limit_the_producer_that_was_idle_longest_gives_way_after_seven_days() {
+    let mut play = Play::new(Between::Nothing);
+    for line in ["t=0 enqueue q producer=first:1 a", "enqueue q producer=second:1 b", "enqueue r producer=first:1 c"] {
+        play.line(line);
+    }
+    for n in 2..PRODUCERS_MAX {
+        let producer = Some(Producer { name: n.to_string().into(), seq: 1 });
+        play.world.run(&Command::Enqueue(Enqueue { queue: "q".into(), producer, ..Enqueue::default() })).unwrap();
+    }
+    assert_eq!(play.line("+7d enqueue q producer=first:1 d"), "duplicate", "nobody is forgotten for age alone");
+    assert_eq!(play.line("enqueue q producer=first:2 d"), "d");
+    assert_eq!(play.line("enqueue q producer=fresh:2 e"), "! gap expected=1");
+    assert_eq!(play.line("enqueue q producer=second:1 e"), "duplicate", "a refused batch takes nobody's place");
+    assert_eq!(play.line("enqueue q producer=fresh:1 e"), "e");
+    assert_eq!(play.line("enqueue q producer=first:2 f"), "duplicate", "it was not idle");
+    assert_eq!(play.line("enqueue r producer=first:1 f"), "duplicate", "another queue's");
+    assert_eq!(play.line("enqueue q producer=second:2 f"), "! gap expected=1", "this one gave way");
+    play.world.check_replay();
+    play.world.copy_all();
+    play.world.check_replay();
+    play.line("delete q force");
+    play.world.check_replay();
+}
+
+#[test]
+fn an_idle_producer_stays_until_seven_days_are_over() {
+    let mut play = Play::new(Between::Nothing);
+    play.line("t=0 enqueue q producer=0:1 a");
+    for n in 1..PRODUCERS_MAX {
+        let producer = Some(Producer { name: n.to_string().into(), seq: 1 });
+        play.world.run(&Command::Enqueue(Enqueue { queue: "q".into(), producer, ..Enqueue::default() })).unwrap();
+    }
+    play.world.now += PRODUCER_IDLE_MS - 1;
+    assert_eq!(play.line("enqueue q producer=fresh:1 b"), "! full producers 100001/100000");
+    play.world.now += 1;
+    assert_eq!(play.line("enqueue q producer=fresh:1 b"), "b");
 }
 
 #[test]

@@ -263,6 +263,39 @@ fn a_hold_lasts_in_elapsed_time_and_through_a_restart() {
 }
 
 #[test]
+fn what_is_held_is_not_forgotten_whatever_the_wall_clock_says() {
+    check(
+        r#"
+        t=0 queue q                          -> created 1
+        begin q k ttl=1s hold=1m             -> new 1
+        begin q l ttl=1s hold=1m             -> new 2
+        stepclock 2m                         -> 2m
+        begin q k                            -> processing until=3m
+        complete q k 1 42                    -> ok
+        begin q k                            -> done 42
+        restart down=61s                     ->
+        begin q l                            -> processing until=241s
+        due                                  -> 241s
+        t=241s complete q l 2                -> ! outdated expired
+        begin q l                            -> new 3
+        "#,
+    );
+}
+
+#[test]
+fn a_restart_gives_no_time_to_holds_that_had_lapsed_before() {
+    let mut play = Play::new(Between::Replay);
+    for line in ["t=0 queue q", "begin q old hold=30s", "begin q on hold=10m", "t=1m enqueue q a"] {
+        play.line(line);
+    }
+    play.line("restart down=1h");
+    assert_eq!(play.world.state.open_guards(), 1, "before any tick");
+    assert_eq!(play.line("begin q on"), "processing until=62m");
+    assert_eq!(play.line("begin q old"), "new 3");
+    assert_eq!(play.line("complete q on 2"), "ok");
+}
+
+#[test]
 fn a_deleted_queue_forgets_them() {
     check(
         r#"
@@ -292,9 +325,10 @@ fn room_is_kept_for_the_end_of_what_is_held() {
     assert_eq!(open_after("hold q k 1 for=1m"), 2);
     assert_eq!(open_after("complete q k 1"), 1);
     assert_eq!(open_after("t=2m stats q"), 0);
-    assert_eq!(open_after("restart"), 1, "a restart gives a hold its time again");
-    assert_eq!(open_after("begin q m"), 2);
-    assert_eq!(open_after("abort q m 3"), 1);
+    assert_eq!(open_after("restart"), 0, "a restart gives no time to a hold that had lapsed");
+    assert_eq!(open_after("begin q m"), 1);
+    assert_eq!(open_after("restart down=2m"), 1, "but to one that lasted until then");
+    assert_eq!(open_after("abort q m 3"), 0);
     assert_eq!(open_after("complete q l 2"), 0);
 }
 

@@ -1,6 +1,8 @@
 //! A delivery from its receive to its end: timeouts, attempts, backoff, release, extend, late settles.
 
-use crate::script::check;
+use recado_core::{Answer, ErrorEntry, Query};
+
+use crate::script::{Between, Play, check};
 
 #[test]
 fn a_job_is_handed_out_once_and_acked() {
@@ -163,6 +165,23 @@ fn deliveries_are_bounded_whatever_became_of_them() {
         ack a                                -> ! stale dead (dead)
         "#,
     );
+}
+
+#[test]
+fn however_long_an_error_is_it_says_that_no_hand_out_was_left() {
+    let long = "é".repeat(2_000);
+    for end in ["fail a msg={long}", "release a reason={long}"] {
+        let mut play = Play::new(Between::Nothing);
+        for line in ["t=0 queue q deliveries=1", "enqueue q a", "receive q"] {
+            play.line(line);
+        }
+        assert_eq!(play.line(&end.replace("{long}", &long)), "ok");
+        let Ok(Answer::Job(job)) = play.world.ask(&Query::Job(play.id("a"))) else { panic!("{end}: no job") };
+        let bytes = play.world.bytes(*job.errors.last().unwrap());
+        let ErrorEntry { message, .. } = ErrorEntry::from_bytes(&bytes).unwrap();
+        assert!(message.ends_with("éé; that was hand-out 1, the last that maxDeliveries allows"), "{end}: {message}");
+        assert!((1_020..=1_024).contains(&message.len()), "{end}: {} bytes", message.len());
+    }
 }
 
 #[test]

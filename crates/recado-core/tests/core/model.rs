@@ -268,7 +268,7 @@ impl Model {
         }
         let is_over = |guard: &Guard| match guard.job {
             Some(job) => !self.jobs.contains_key(&job),
-            None => guard.until <= now,
+            None => guard.until <= now && (guard.done.is_some() || guard.ends <= elapsed),
         };
         if let Some(key) = self.guards.iter().find(|(_, guard)| is_over(guard)).map(|(key, _)| *key) {
             self.guards.remove(&key);
@@ -627,8 +627,10 @@ impl Model {
         self.set_lease(number, Ended::Replayed);
     }
 
-    /// The process was started again.
-    pub fn restart(&mut self) {
+    /// The process was started again, `down` later.
+    pub fn restart(&mut self, down: u64) {
+        let served = self.elapsed();
+        self.now += down;
         let elapsed = self.elapsed();
         for number in self.all(|job| job.at == At::InFlight) {
             let lease = self.job(number).lease.as_mut().expect("in flight");
@@ -638,7 +640,7 @@ impl Model {
             lease.ends = lease.ends.max(grace);
             lease.timeout = lease.timeout.map(|at| at.max(grace));
         }
-        for guard in self.guards.values_mut().filter(|guard| guard.done.is_none()) {
+        for guard in self.guards.values_mut().filter(|guard| guard.done.is_none() && guard.ends > served) {
             guard.ends = guard.ends.max(elapsed + guard.hold.min(60_000));
         }
     }

@@ -146,8 +146,7 @@ impl Pair {
             }
             Op::Restart { down } => {
                 self.world.restart(*down);
-                self.model.now = self.world.now;
-                self.model.restart();
+                self.model.restart(*down);
             }
             Op::Close => self.world.close(),
             Op::Swap => {

@@ -59,7 +59,7 @@ impl Shard {
 fn a_command_moves_few_jobs_of_a_key_that_very_many_carry() {
     let moment = Moment { at: EPOCH, entropy: 1 };
     let mut shard = Shard { state: State::new(0), moment, receipt: Box::default() };
-    shard.run(&Command::Start { secret: (1, 2) });
+    shard.run(&Command::Start { secret: (1, 2), served_until: 0 });
     shard.run(&Command::SetDefaults(QueueOptions { max_attempts: Some(9), ..QueueOptions::default() }));
     let job = NewJob { kind: "t".into(), idempotency_key: Some("k".into()), ..NewJob::default() };
     for _ in (0..JOBS).step_by(BATCH) {

@@ -72,13 +72,13 @@ impl World {
             task_chunk: 3,
             is_unpatchable: |_| false,
         };
-        world.start();
+        world.start(0);
         world
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, served_until: u64) {
         let secret = (self.luck(), self.luck());
-        self.run(&Command::Start { secret }).expect("a start is never refused");
+        self.run(&Command::Start { secret, served_until }).expect("a start is never refused");
         self.close();
     }
 
@@ -206,9 +206,10 @@ impl World {
     /// The process dies and is started again `down_ms` later; the batch at hand was written.
     pub fn restart(&mut self, down_ms: u64) {
         self.swap();
+        let served_until = self.now;
         self.now += down_ms;
         self.presence = Presence::default();
-        self.start();
+        self.start(served_until);
     }
 
     /// Writes the `max` oldest items again and frees what no item needs.
