@@ -103,7 +103,12 @@ impl Error {
 
     /// Whether a worker may as well give up: everything else may pass, if only when someone does something.
     pub(crate) fn is_final(&self) -> bool {
-        matches!(self, Self::Refused(problem) if matches!(problem.status(), 400 | 401 | 403 | 503))
+        matches!(self, Self::Refused(problem) if matches!(problem.status(), 401 | 403 | 503))
+    }
+
+    /// Whether what was asked is no request at all, and will not become one.
+    pub(crate) fn is_invalid(&self) -> bool {
+        matches!(self, Self::Refused(problem) if problem.status() == 400)
     }
 
     /// What a refusal or an unavailable queue becomes.

@@ -1,5 +1,6 @@
 //! What a run said, as far as it can be a result.
 
+use recado_contract::json::check_free;
 use recado_contract::limits::RESULT_BYTES_MAX;
 use serde_json::value::RawValue;
 
@@ -27,7 +28,13 @@ impl Capture {
             return Verdict::Done { result: None, note: Some("its output has more than 64 KiB: no result is kept") };
         }
         let text = String::from_utf8(self.kept).unwrap_or_default();
-        Verdict::Done { result: RawValue::from_string(text.trim().to_owned()).ok(), note: None }
+        match RawValue::from_string(text.trim().to_owned()) {
+            Ok(json) if check_free(&json, "").is_err() => {
+                let note = "its output is JSON with a key twice, a number out of range or too deep: no result is kept";
+                Verdict::Done { result: None, note: Some(note) }
+            }
+            json => Verdict::Done { result: json.ok(), note: None },
+        }
     }
 }
 
@@ -51,6 +58,10 @@ mod tests {
         assert_eq!(result(&[b"12"]), json("12"));
         for none in [&b"sent 12 mails\n"[..], b"", b"{\"a\":1}{\"a\":2}", b"\"\xff\""] {
             assert_eq!(result(&[none]), (None, false), "{none:?}");
+        }
+        let deep = "[".repeat(130) + &"]".repeat(130);
+        for odd in [r#"{"a":1,"a":2}"#, "1e400", &deep] {
+            assert_eq!(result(&[odd.as_bytes()]), (None, true), "{odd}");
         }
     }
 

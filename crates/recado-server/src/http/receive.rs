@@ -230,7 +230,7 @@ impl ReceiveBody<'_> {
             types: self.types.map(|types| types_of(&types, &mut faults)),
             attempt_id: self.attempt_id,
         };
-        let settle = Checked::new(self.settle.unwrap_or_default(), "/settle", false, &mut faults);
+        let settle = Checked::new(self.settle.unwrap_or_default(), "/settle", &mut faults);
         faults.finish()?;
         Ok(Asked { receive, settle, wait: Duration::from_millis(wait_ms) })
     }

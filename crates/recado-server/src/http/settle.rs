@@ -137,34 +137,23 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// Checks all entries. What is wrong with the form refuses the request; what is wrong with one
-    /// job (its id, a result that is too large) is that entry's own problem.
-    pub(crate) fn new(entries: Vec<SettleBody<'_>>, at: &str, single: bool, faults: &mut Faults) -> Self {
+    /// Checks all entries: what is wrong with one is that entry's own problem.
+    pub(crate) fn new(entries: Vec<SettleBody<'_>>, at: &str, faults: &mut Faults) -> Self {
         let mut checked = Self::default();
         if entries.len() > SETTLE_ENTRIES_MAX {
             faults.at(at, format!("at most {SETTLE_ENTRIES_MAX} entries; send the rest in another request"));
             return checked;
         }
-        for (index, entry) in entries.into_iter().enumerate() {
-            let in_array = at.is_empty() && !single;
-            faults.entry(in_array.then_some(index));
-            let prefix = if at.is_empty() { String::new() } else { format!("{at}/{index}") };
-            let too_large = entry.too_large();
-            let outcome = entry.outcome(&prefix, faults);
-            let asked = match (job_id(&entry.id), too_large) {
-                (Err(problem), _) | (Ok(_), Some(problem)) => Err(problem),
-                (Ok(job), None) => Ok(Settle { job: Some(job), receipt: entry.receipt, outcome }),
-            };
-            checked.ids.push(entry.id);
-            checked.known.push(match asked {
+        for entry in entries {
+            match entry.check() {
                 Ok(settle) => {
                     checked.asked.push(settle);
-                    None
+                    checked.known.push(None);
                 }
-                Err(problem) => Some(problem),
-            });
+                Err(problem) => checked.known.push(Some(problem)),
+            }
+            checked.ids.push(entry.id);
         }
-        faults.entry(None);
         checked
     }
 
@@ -207,19 +196,14 @@ impl<'a> SettledBody<'a> {
 }
 
 impl SettleBody<'_> {
-    fn too_large(&self) -> Option<Problem> {
-        for (raw, limit, what) in
-            [(self.result, RESULT_BYTES_MAX, "a result has"), (self.progress, PROGRESS_BYTES_MAX, "progress has")]
-        {
-            let size = raw.map_or(0, |raw| raw.get().len());
-            if size > limit {
-                return Some(Problem::too_large(Code::PayloadTooLarge, what, limit, Some(size)));
-            }
-        }
-        None
+    fn check(&self) -> Result<Settle, Problem> {
+        let mut faults = Faults::default();
+        let outcome = self.outcome(&mut faults);
+        faults.finish()?;
+        Ok(Settle { job: Some(job_id(&self.id)?), receipt: self.receipt.clone(), outcome })
     }
 
-    fn outcome(&self, at: &str, faults: &mut Faults) -> Outcome {
+    fn outcome(&self, faults: &mut Faults) -> Outcome {
         use OutcomeWord::{Ack, Extend, Fail, Release};
         for (field, set, of) in [
             ("result", self.result.is_some(), Ack),
@@ -230,37 +214,32 @@ impl SettleBody<'_> {
             ("progress", self.progress.is_some(), Extend),
         ] {
             if set && self.outcome != of {
-                faults.at(
-                    &format!("{at}/{field}"),
-                    format!("goes with outcome `{}` only", format!("{of:?}").to_lowercase()),
-                );
+                let of = format!("{of:?}").to_lowercase();
+                faults.at(&format!("/{field}"), format!("goes with outcome `{of}` only"));
             }
         }
         let bytes = |raw: Option<&RawValue>| raw.map(|raw| raw.get().as_bytes().to_vec());
         match self.outcome {
             Ack => {
-                faults.check_free(&format!("{at}/result"), self.result, usize::MAX);
+                faults.check_free("/result", self.result, RESULT_BYTES_MAX);
                 Outcome::Ack { result: bytes(self.result) }
             }
             Fail => match &self.error {
-                Some(error) => Outcome::Fail(error.failure(at, faults)),
+                Some(error) => Outcome::Fail(error.failure(faults)),
                 None => {
-                    faults.at(
-                        &format!("{at}/error"),
-                        "outcome `fail` needs error {kind, message, retryable, retryAfter}",
-                    );
+                    faults.at("/error", "outcome `fail` needs error {kind, message, retryable, retryAfter}");
                     Outcome::Fail(Failure::default())
                 }
             },
             Release => Outcome::Release {
-                delay_ms: span(&format!("{at}/delay"), self.delay.as_deref(), 0, faults),
+                delay_ms: span("/delay", self.delay.as_deref(), 0, faults),
                 reason: self.reason.as_deref().map(|reason| cut(reason, REASON_BYTES_MAX).into()),
             },
             Extend => {
-                faults.check_free(&format!("{at}/progress"), self.progress, usize::MAX);
+                faults.check_free("/progress", self.progress, PROGRESS_BYTES_MAX);
                 let visibility = self.visibility_timeout.as_deref();
                 Outcome::Extend {
-                    visibility_ms: options::visibility_ms(visibility, &format!("{at}/visibilityTimeout"), faults),
+                    visibility_ms: options::visibility_ms(visibility, "/visibilityTimeout", faults),
                     progress: bytes(self.progress),
                 }
             }
@@ -269,13 +248,13 @@ impl SettleBody<'_> {
 }
 
 impl FailureBody {
-    fn failure(&self, at: &str, faults: &mut Faults) -> Failure {
+    fn failure(&self, faults: &mut Faults) -> Failure {
         let kind = self.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or("error");
         Failure {
             kind: kind.chars().take(ERROR_KIND_CHARS_MAX).collect::<String>().into(),
             message: cut(&self.message, ERROR_MESSAGE_BYTES_MAX).into(),
             retryable: self.retryable.unwrap_or(true),
-            retry_after_ms: span(&format!("{at}/error/retryAfter"), self.retry_after.as_deref(), 0, faults),
+            retry_after_ms: span("/error/retryAfter", self.retry_after.as_deref(), 0, faults),
         }
     }
 }
@@ -289,12 +268,12 @@ impl FailureBody {
 pub(crate) async fn settle(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     query::Params::parse(request.uri().query(), &[])?;
     let body = body::json(request).await?;
-    let (entries, single) = match json::parse_many::<SettleBody<'_>>(json::text(&body)?)? {
-        OneOrMany::One(entry) => (vec![entry], true),
-        OneOrMany::Many(entries) => (entries, false),
+    let entries = match json::parse_many::<SettleBody<'_>>(json::text(&body)?)? {
+        OneOrMany::One(entry) => vec![entry],
+        OneOrMany::Many(entries) => entries,
     };
     let mut faults = Faults::default();
-    let mut checked = Checked::new(entries, "", single, &mut faults);
+    let mut checked = Checked::new(entries, "", &mut faults);
     faults.finish()?;
     let asked = std::mem::take(&mut checked.asked);
     let answers = if asked.is_empty() { Vec::new() } else { app.shard.settle(asked).await? };

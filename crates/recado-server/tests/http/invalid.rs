@@ -132,11 +132,6 @@ fn bad_receives_and_settles() {
         ("/v1/queues/q/receive", r#"{"attemptId":""}"#, "/attemptId"),
         ("/v1/queues/q/receive", r#"{"queues":["a"]}"#, "/queues"),
         ("/v1/queues/q/receive", r#"{"settle":[{"id":"j","receipt":"r","outcome":"akc"}]}"#, "/settle/0/outcome"),
-        (
-            "/v1/queues/q/receive",
-            r#"{"settle":[{"id":"j","receipt":"r","outcome":"ack","delay":"1s"}]}"#,
-            "/settle/0/delay",
-        ),
         ("/v1/receive", r#"{}"#, "/queues"),
         ("/v1/receive", r#"{"queues":["a","b"]}"#, "/order"),
         ("/v1/receive", r#"{"queues":["a","a"],"order":"strict"}"#, "/queues/1"),
@@ -146,20 +141,7 @@ fn bad_receives_and_settles() {
         ("/v1/receive", r#"{"weights":{"a":1,"a":2}}"#, "/weights/a"),
         ("/v1/receive", r#"{"queues":["a"],"order":"random"}"#, "/order"),
         ("/v1/settle", r#"{"id":"j","receipt":"r"}"#, "/outcome"),
-        ("/v1/settle", r#"{"id":"j","receipt":"r","outcome":"fail"}"#, "/error"),
         ("/v1/settle", r#"{"id":"j","receipt":"r","outcome":"fail","error":{}}"#, "/error/message"),
-        (
-            "/v1/settle",
-            r#"{"id":"j","receipt":"r","outcome":"fail","error":{"message":"m","retryAfter":"x"}}"#,
-            "/error/retryAfter",
-        ),
-        ("/v1/settle", r#"{"id":"j","receipt":"r","outcome":"release","delay":"366d"}"#, "/delay"),
-        (
-            "/v1/settle",
-            r#"{"id":"j","receipt":"r","outcome":"extend","visibilityTimeout":"13h"}"#,
-            "/visibilityTimeout",
-        ),
-        ("/v1/settle", r#"{"id":"j","receipt":"r","outcome":"ack","result":{"a":1,"a":2}}"#, "/result/a"),
         ("/v1/queues/q/purge", r#"{"states":["dead"]}"#, "/states/0"),
         ("/v1/queues/q/purge", r#"{"states":[]}"#, "/states"),
         ("/v1/queues/q/dead/replay", r#"{}"#, "/ids"),
@@ -179,6 +161,48 @@ fn bad_receives_and_settles() {
     let body = r#"[{"id":"j","receipt":"r","outcome":"ack"},{"id":"j","receipt":"r","outcome":"nak"}]"#;
     let problem = server.json("POST", "/v1/settle", body).problem(400, "invalid-request");
     assert_eq!((&problem["errors"][0]["index"], &problem["errors"][0]["pointer"]), (&json!(1), &json!("/outcome")));
+}
+
+#[test]
+fn a_bad_settle_is_its_own_problem() {
+    let server = Server::start();
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    let long = format!(r#""{}""#, "x".repeat(64 << 10));
+    for (outcome, pointer, code) in [
+        (r#""ack","result":{"a":1,"a":2}"#.to_owned(), "/result/a", "invalid-request"),
+        (r#""ack","result":1e400"#.to_owned(), "/result", "invalid-request"),
+        (format!(r#""ack","result":{deep}"#), "/result", "invalid-request"),
+        (format!(r#""ack","result":{long}"#), "/result", "payload-too-large"),
+        (r#""ack","delay":"1s""#.to_owned(), "/delay", "invalid-request"),
+        (r#""fail""#.to_owned(), "/error", "invalid-request"),
+        (r#""fail","error":{"message":"m","retryAfter":"x"}"#.to_owned(), "/error/retryAfter", "invalid-request"),
+        (r#""release","delay":"366d""#.to_owned(), "/delay", "invalid-request"),
+        (r#""extend","visibilityTimeout":"13h""#.to_owned(), "/visibilityTimeout", "invalid-request"),
+        (r#""extend","progress":{"a":1,"a":2}"#.to_owned(), "/progress/a", "invalid-request"),
+    ] {
+        server.enqueue("q", r#"[{"type":"t"},{"type":"t"},{"type":"t"}]"#);
+        let jobs = server.receive("q", 3);
+        let entry = |job: &serde_json::Value, outcome: &str| {
+            format!(r#"{{"id":{},"receipt":{},"outcome":{outcome}}}"#, job["id"], job["receipt"])
+        };
+        let (good, bad) = (entry(&jobs[0], r#""ack""#), entry(&jobs[1], &outcome));
+        let answer = server.json("POST", "/v1/settle", &format!("[{bad},{good}]")).expect(200);
+        let check = |settled: &serde_json::Value| {
+            assert_eq!((&settled["id"], &settled["ok"]), (&jobs[1]["id"], &json!(false)), "{outcome}");
+            let problem = &settled["problem"];
+            let at = problem["errors"][0]["pointer"].as_str().unwrap();
+            assert!(at == pointer || at.starts_with(&format!("{pointer}/0")), "{problem}");
+            assert_eq!((&problem["code"], problem["errors"][0].get("index")), (&json!(code), None), "{problem}");
+        };
+        check(&answer["settled"][0]);
+        assert_eq!(answer["settled"][1], json!({"id": jobs[0]["id"], "ok": true}));
+        let receive = format!(r#"{{"settle":[{bad},{}]}}"#, entry(&jobs[2], r#""ack""#));
+        let answer = server.json("POST", "/v1/queues/q/receive", &receive).expect(200);
+        check(&answer["settled"][0]);
+        assert_eq!(answer["settled"][1], json!({"id": jobs[2]["id"], "ok": true}));
+        // Its receipt stays good.
+        assert_eq!(server.settle(&jobs[1], r#""outcome":"ack""#)["ok"], true);
+    }
 }
 
 #[test]

@@ -12,11 +12,11 @@ use crate::error::BoxError;
 pub enum Disposition {
     /// Another attempt after the backoff, while there are attempts left.
     Retry,
-    /// Another attempt after this time, while there are attempts left.
+    /// Another attempt after this time (at most 365 d), while there are attempts left.
     RetryAfter(Duration),
     /// No other attempt: the job is dead at once.
     Permanent,
-    /// Not now: the job waits so long, and no attempt was used.
+    /// Not now: the job waits so long (at most 365 d), and no attempt was used.
     Snooze(Duration),
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use recado_contract::job::cut;
-use recado_contract::limits::{ERROR_KIND_CHARS_MAX, ERROR_MESSAGE_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX};
+use recado_contract::json::check_free;
+use recado_contract::limits::{
+    DELAY_MS_MAX, ERROR_KIND_CHARS_MAX, ERROR_MESSAGE_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX,
+};
 use recado_core::{Failure, Outcome};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -54,18 +57,7 @@ impl Ending {
     /// What to settle.
     pub(super) fn outcome(self, classifiers: &[Classifier]) -> Outcome {
         match self {
-            Self::Done(result) if result.get().len() > RESULT_BYTES_MAX => {
-                // It has had its effect: another attempt would have it again, and answer no less.
-                let actual = result.get().len();
-                fail(
-                    "result-too-large",
-                    &format!("the result has {actual} bytes, at most {RESULT_BYTES_MAX} are taken"),
-                    false,
-                    None,
-                )
-            }
-            Self::Done(result) if result.get() == "null" => Outcome::Ack { result: None },
-            Self::Done(result) => Outcome::Ack { result: Some(Box::<str>::from(result).into_boxed_bytes().into_vec()) },
+            Self::Done(result) => done(result),
             Self::Failed(error) => failed(&error, classifiers),
             Self::Panicked(message) => fail("panic", &message, true, None),
             Self::TimedOut(after) => {
@@ -74,6 +66,22 @@ impl Ending {
             Self::Aborted => released("the worker stopped"),
         }
     }
+}
+
+/// What cannot be a result is a failure of its own: the run has had its effect, and another attempt would have it
+/// again and answer no better.
+fn done(result: Box<RawValue>) -> Outcome {
+    let actual = result.get().len();
+    if actual > RESULT_BYTES_MAX {
+        let message = format!("the result has {actual} bytes, at most {RESULT_BYTES_MAX} are taken");
+        return fail("result-too-large", &message, false, None);
+    }
+    if let Err(fault) = check_free(&result, "") {
+        let message = format!("the result cannot be kept, {}: {}", fault.pointer, fault.message);
+        return fail("invalid-result", &message, false, None);
+    }
+    let is_null = result.get() == "null";
+    Outcome::Ack { result: (!is_null).then(|| Box::<str>::from(result).into_boxed_bytes().into_vec()) }
 }
 
 /// Given back, as if it had not been handed out.
@@ -88,7 +96,7 @@ fn failed(error: &JobError, classifiers: &[Classifier]) -> Outcome {
         Disposition::RetryAfter(wait) => fail(kind, &message, true, Some(wait)),
         Disposition::Permanent => fail(kind, &message, false, None),
         Disposition::Snooze(wait) => Outcome::Release {
-            delay_ms: Some(millis(wait)),
+            delay_ms: Some(delay_ms(wait)),
             reason: (!message.is_empty()).then(|| cut(&message, REASON_BYTES_MAX).into()),
         },
     }
@@ -99,6 +107,11 @@ fn fail(kind: &str, message: &str, retryable: bool, retry_after: Option<Duration
         kind: kind.chars().take(ERROR_KIND_CHARS_MAX).collect::<String>().into(),
         message: cut(message, ERROR_MESSAGE_BYTES_MAX).into(),
         retryable,
-        retry_after_ms: retry_after.map(millis),
+        retry_after_ms: retry_after.map(delay_ms),
     })
+}
+
+/// A wait for longer than a job can wait is for as long as it can.
+fn delay_ms(wait: Duration) -> u64 {
+    millis(wait).min(DELAY_MS_MAX)
 }

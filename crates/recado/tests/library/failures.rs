@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use recado::{BoxError, Classify, Ctx, Disposition, JobError, Worker};
+use serde_json::value::RawValue;
 
 use crate::support::{AtWork, LONG, Mail, World, mail, reaches};
 
@@ -17,6 +18,8 @@ over_both! {
     a_panic_is_a_failure_with_its_message
     a_handler_that_hangs_is_cut_off
     a_huge_result_is_kept_by_nobody_and_seen_by_someone
+    a_result_that_no_reader_would_take_is_the_failure_of_its_job_alone
+    a_wait_beyond_all_bounds_is_the_longest_there_is
     a_payload_of_another_shape_is_dead_at_once
 }
 
@@ -157,6 +160,41 @@ async fn a_huge_result_is_kept_by_nobody_and_seen_by_someone(world: World) {
     assert_eq!(kept.len(), (64 << 10) - 2);
     let job = recado.job(huge).await.unwrap();
     assert_eq!((job.state(), job.attempts(), &*job.errors()[0].kind), ("dead", 1, "result-too-large"));
+}
+
+async fn a_result_that_no_reader_would_take_is_the_failure_of_its_job_alone(world: World) {
+    let recado = &world.recado;
+    let deep = "[".repeat(130) + &"]".repeat(130);
+    let results = [r#"{"a":1,"a":2}"#, "1e400", &deep, "12"];
+    let ids = recado.enqueue_all(results.map(mail)).await.unwrap();
+    let run = |ctx: Ctx| async move {
+        let job: Mail = serde_json::from_str(ctx.payload().get())?;
+        Ok::<_, BoxError>(RawValue::from_string(job.to)?)
+    };
+    let worker = AtWork::start(Worker::builder(recado).queue("mail").concurrency(4).handle_raw(run));
+    for (index, (enqueued, result)) in ids.into_iter().zip(results).enumerate() {
+        let state = if index == 3 { "completed" } else { "dead" };
+        let job = reaches(recado, enqueued.id.unwrap(), state).await;
+        let kinds: Vec<_> = job.errors().iter().map(|error| &*error.kind).collect();
+        let expected: &[&str] = if index == 3 { &[] } else { &["invalid-result"] };
+        assert_eq!((&*kinds, job.attempts()), (expected, 1), "{result}");
+    }
+    let summary = worker.stop().await;
+    assert_eq!((summary.completed, summary.failed), (1, 3));
+}
+
+async fn a_wait_beyond_all_bounds_is_the_longest_there_is(world: World) {
+    let recado = &world.recado;
+    let ids = recado.enqueue_all([mail("retry"), mail("snooze")]).await.unwrap();
+    let run = |_, job: Mail| async move {
+        let wait = if job.to == "retry" { JobError::retry_after } else { JobError::snooze };
+        Err::<String, _>(wait(Duration::MAX))
+    };
+    let summary = Worker::builder(recado).handle(run).build().unwrap().drain().await.unwrap();
+    assert_eq!((summary.failed, summary.released), (1, 1));
+    for enqueued in ids {
+        assert_eq!(recado.job(enqueued.id.unwrap()).await.unwrap().state(), "delayed");
+    }
 }
 
 async fn a_payload_of_another_shape_is_dead_at_once(world: World) {

@@ -29,7 +29,7 @@ impl Runner {
             Err(error) => {
                 self.send_again(sent);
                 self.receive_pause.after_failure();
-                if self.mode == Mode::Drain || error.is_final() {
+                if self.mode == Mode::Drain || error.is_final() || error.is_invalid() {
                     self.asked = None;
                     self.fail(error);
                 } else {
