@@ -109,11 +109,12 @@ impl Recado {
     /// # Errors
     /// As [`Recado::job`].
     pub async fn wait(&self, id: JobId, at_most: Duration) -> Result<JobStatus, Error> {
-        let give_up = Instant::now() + at_most;
+        let give_up = Instant::now().checked_add(at_most);
+        let longest = Duration::from_millis(WAIT_MS_MAX);
         loop {
-            let left = give_up.saturating_duration_since(Instant::now());
-            let job = self.backend.job(id, left.min(Duration::from_millis(WAIT_MS_MAX))).await.map(JobStatus)?;
-            if job.has_ended() || Instant::now() >= give_up {
+            let left = give_up.map_or(longest, |at| at.saturating_duration_since(Instant::now()));
+            let job = self.backend.job(id, left.min(longest)).await.map(JobStatus)?;
+            if job.has_ended() || give_up.is_some_and(|at| at <= Instant::now()) {
                 return Ok(job);
             }
         }

@@ -153,7 +153,7 @@ enum Found {
 
 /// Begins, waiting while somebody else is at it.
 async fn begin<E>(store: &dyn Store, step: &Step, wait: Duration) -> Result<Found, OnceError<E>> {
-    let give_up = Instant::now() + wait;
+    let give_up = Instant::now().checked_add(wait);
     let mut pause = LOOK_MIN;
     loop {
         let until = match store.begin(step).await {
@@ -162,7 +162,7 @@ async fn begin<E>(store: &dyn Store, step: &Step, wait: Duration) -> Result<Foun
             Ok(Begun::Processing { until }) => until,
             Err(error) => return Err(OnceError::NotBegun(error.into_source())),
         };
-        let left = give_up.saturating_duration_since(Instant::now());
+        let left = give_up.map_or(LOOK_MAX, |at| at.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Err(OnceError::Processing { until });
         }

@@ -31,7 +31,7 @@ struct Progress {
 pub enum Cancelled {
     /// Someone cancelled the job. A run that still succeeds completes it; any other end cancels it.
     Requested,
-    /// The lease was lost: the job went on without this run, whose result will not count.
+    /// The lease was lost: the job went on without this run. Its end counts only if nothing has overtaken it.
     LeaseLost,
 }
 

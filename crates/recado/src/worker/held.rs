@@ -37,9 +37,11 @@ impl Lease {
         self.extend_at = now + (self.length / 3).max(EXTEND_EVERY_MIN);
     }
 
-    pub(super) fn extended(&mut self, visible_at: u64) {
-        let later = Duration::from_millis(visible_at.saturating_sub(self.visible_at));
-        (self.ends, self.visible_at) = (self.ends + later, visible_at.max(self.visible_at));
+    /// An extend was granted: its queue may have another timeout by now than at the hand-out.
+    fn extended(&mut self, visible_at: u64, now: Instant) {
+        (self.ends, self.visible_at) = (self.here(visible_at), visible_at);
+        self.length = self.ends.saturating_duration_since(now);
+        self.sent(now);
     }
 
     /// An instant of the server's clock on the clock here.
@@ -66,7 +68,7 @@ pub(super) struct Held {
     pub(super) delivery: Arc<Delivery>,
     pub(super) lease: Lease,
     pub(super) stage: Stage,
-    /// The job went on without this delivery.
+    /// The job went on without this delivery: no heartbeat helps any more.
     pub(super) is_lost: bool,
     /// Its end cannot be taken now, as while the disk is full: it is held until it can.
     pub(super) is_put_off: bool,
@@ -110,6 +112,13 @@ impl Held {
             Stage::Ended(Outcome::Ack { result }) => result.as_ref().map_or(0, Vec::len),
             _ => 0,
         }
+    }
+
+    /// A heartbeat was granted. What its handler has said since is due as soon as before.
+    pub(super) fn extended(&mut self, visible_at: u64, now: Instant) {
+        let said = self.progress.is_some().then_some(self.lease.extend_at);
+        self.lease.extended(visible_at, now);
+        self.lease.extend_at = said.map_or(self.lease.extend_at, |at| at.min(self.lease.extend_at));
     }
 
     /// A heartbeat.
@@ -170,11 +179,11 @@ impl Book {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn delivery(visible_for: Duration) -> Delivery {
+    pub(in crate::worker) fn delivery(visible_for: Duration) -> Delivery {
         Delivery {
             id: JobId::default(),
             queue: "q".into(),
@@ -215,9 +224,38 @@ mod tests {
     fn the_clocks_meet_at_the_end_of_the_lease() {
         let now = Instant::now();
         let mut lease = Lease::new(&delivery(Duration::from_secs(30)), now);
-        lease.extended(1_010_000);
+        lease.extended(1_010_000, now + Duration::from_secs(10));
         assert_eq!(lease.ends, now + Duration::from_secs(40));
         assert_eq!(lease.here(1_012_000), now + Duration::from_secs(42));
         assert_eq!(lease.here(1_000_000), now + Duration::from_secs(30));
+    }
+
+    #[test]
+    fn heartbeats_follow_the_lease_that_was_last_granted() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        for (length, granted) in [(600 * second, 30 * second), (Duration::from_millis(60), 30 * second)] {
+            let mut book = Book::default();
+            let key = book.add(delivery(length), now);
+            let sent = now + length / 3;
+            assert_eq!(book.due_extends(None, sent, 100).len(), 1);
+            let held = book.held.get_mut(&key).unwrap();
+            let visible_at = 1_000_000 - (length - length / 3).as_millis() as u64 + granted.as_millis() as u64;
+            held.extended(visible_at, sent);
+            assert_eq!((held.lease.ends, held.lease.extend_at), (sent + granted, sent + granted / 3));
+            let extend_at = held.lease.extend_at;
+            book.hasten(extend_at);
+            assert!(book.due_extends(None, sent + granted / 4, 100).is_empty());
+            assert_eq!(book.due_extends(None, sent + granted / 3, 100).len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_was_said_while_a_heartbeat_was_under_way_is_not_late() {
+        let now = Instant::now();
+        let mut held = Held::new(delivery(Duration::from_secs(30)), now);
+        let soon = now + Duration::from_secs(1);
+        (held.progress, held.lease.extend_at) = (Some(b"0.5".to_vec()), soon);
+        held.extended(1_000_000, now);
+        assert_eq!(held.lease.extend_at, soon);
     }
 }

@@ -45,6 +45,8 @@ pub struct Summary {
     pub released: u64,
     /// Runs whose lease was lost before their end was known: they changed nothing.
     pub overtaken: u64,
+    /// Runs whose end the queue refused: their jobs come back when their lease runs out.
+    pub refused: u64,
     /// Calls for jobs and settles: over a server, each is a request.
     pub calls: u64,
 }

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use recado::{BoxError, Cancelled, Ctx, JobId, Recado, Summary, Worker};
-use tokio::sync::oneshot;
+use recado::{BoxError, Cancelled, Ctx, Job, JobId, JobOptions, Recado, Summary, Worker};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::support::{AtWork, Mail, World, mail, reaches, until};
 
@@ -14,23 +15,37 @@ over_both! {
     a_cancelled_job_tells_its_handler
     an_overtaken_run_is_told_and_changes_nothing
     a_late_ack_that_nobody_overtook_counts
+    a_late_ack_of_a_job_that_its_timeout_made_dead_counts
 }
 
 const SHORT: Duration = Duration::from_millis(300);
+/// Long enough that a machine which stands still for a second loses none.
+const LEASE: Duration = Duration::from_secs(2);
 
 async fn heartbeats_keep_a_job_that_takes_longer_than_its_timeout(world: World) {
     let recado = &world.recado;
-    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
-    let run = |ctx: Ctx, _: Mail| async move {
-        tokio::time::sleep(4 * SHORT).await;
-        assert_eq!(ctx.is_cancelled(), None);
-        Ok::<_, BoxError>(String::new())
+    let (finish, finished) = watch::channel(false);
+    let run = move |ctx: Ctx, _: Mail| {
+        let mut finished = finished.clone();
+        async move {
+            finished.wait_for(|is| *is).await?;
+            assert_eq!(ctx.is_cancelled(), None);
+            Ok::<_, BoxError>(String::new())
+        }
     };
-    let builder = || Worker::builder(recado).visibility(SHORT).handle(run);
-    let (one, two) = (AtWork::start(builder()), AtWork::start(builder()));
+    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    let worker = AtWork::start(Worker::builder(recado).visibility(LEASE).handle(run));
+    reaches(recado, id, "inFlight").await;
+    // Taken later, for as long, by a worker without a heartbeat: when it lapses, so would the other have.
+    let (frozen, witness) = frozen(&world, LEASE, false).await;
+    until("it lapsed", async || recado.job(witness).await.unwrap().errors().len() == 1).await;
+    assert_eq!(recado.job(id).await.unwrap().state(), "inFlight");
+    finish.send(true).unwrap();
     let job = reaches(recado, id, "completed").await;
     assert_eq!((job.attempts(), job.deliveries()), (1, 1));
-    assert_eq!(one.stop().await.completed + two.stop().await.completed, 1);
+    worker.stop().await;
+    frozen.thaw.send(()).unwrap();
+    tokio::task::spawn_blocking(move || frozen.thread.join().unwrap()).await.unwrap();
 }
 
 async fn progress_is_seen_while_the_handler_runs(world: World) {
@@ -78,7 +93,7 @@ struct Frozen {
 
 impl Frozen {
     /// After it thawed its handler waits to be told, if `waits`, and then succeeds. Then the worker stops.
-    fn start(recado: Recado, waits: bool) -> Self {
+    fn start(recado: Recado, visibility: Duration, waits: bool) -> Self {
         let (thaw, thawed) = std::sync::mpsc::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -94,7 +109,7 @@ impl Frozen {
                 Ok::<_, BoxError>("late".to_owned())
             }
         };
-        let worker = Worker::builder(&recado).visibility(SHORT).handle(run).build().unwrap();
+        let worker = Worker::builder(&recado).visibility(visibility).handle(run).build().unwrap();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(worker.run_until(async move { drop(stopped.await) })).unwrap()
@@ -103,14 +118,14 @@ impl Frozen {
     }
 }
 
-async fn frozen(world: &World, waits: bool) -> (Frozen, JobId) {
+async fn frozen(world: &World, visibility: Duration, waits: bool) -> (Frozen, JobId) {
     let id = world.recado.enqueue(mail(1)).await.unwrap().id.unwrap();
-    (Frozen::start(world.another().await, waits), id)
+    (Frozen::start(world.another().await, visibility, waits), id)
 }
 
 async fn an_overtaken_run_is_told_and_changes_nothing(world: World) {
     let recado = &world.recado;
-    let (frozen, id) = frozen(&world, true).await;
+    let (frozen, id) = frozen(&world, SHORT, true).await;
     until("it lapsed", async || recado.job(id).await.unwrap().errors().len() == 1).await;
     let run = |_, _: Mail| async { Ok::<_, BoxError>("in time".to_owned()) };
     let other = AtWork::start(Worker::builder(recado).handle(run));
@@ -128,7 +143,7 @@ async fn an_overtaken_run_is_told_and_changes_nothing(world: World) {
 
 async fn a_late_ack_that_nobody_overtook_counts(world: World) {
     let recado = &world.recado;
-    let (frozen, id) = frozen(&world, false).await;
+    let (frozen, id) = frozen(&world, SHORT, false).await;
     until("it lapsed", async || recado.job(id).await.unwrap().errors().len() == 1).await;
     assert_eq!(recado.job(id).await.unwrap().state(), "ready");
     frozen.thaw.send(()).unwrap();
@@ -136,4 +151,71 @@ async fn a_late_ack_that_nobody_overtook_counts(world: World) {
     assert_eq!((summary.completed, summary.overtaken), (1, 0));
     let job = recado.job(id).await.unwrap();
     assert_eq!((job.state(), job.result::<Mail>().unwrap().as_deref()), ("completed", Some("late")));
+}
+
+/// A job with one attempt.
+#[derive(Serialize, Deserialize)]
+struct Only(u32);
+
+impl Job for Only {
+    const NAME: &'static str = "only";
+    const QUEUE: &'static str = "mail";
+    type Output = String;
+
+    fn options() -> JobOptions {
+        JobOptions::default().max_attempts(1)
+    }
+}
+
+async fn a_late_ack_of_a_job_that_its_timeout_made_dead_counts(world: World) {
+    let recado = &world.recado;
+    let only = recado.enqueue(Only(1)).await.unwrap().id.unwrap();
+    let marker = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    let (thaw, thawed) = std::sync::mpsc::channel::<()>();
+    // Heartbeats of both go together: when the marker's run is told, the other's was answered too.
+    let (begun, told) = (Arc::new(Mutex::new((0, thawed))), Arc::new(Notify::new()));
+    let freeze = move || {
+        let mut begun = begun.lock().unwrap();
+        begun.0 += 1;
+        if begun.0 == 2 {
+            begun.1.recv().unwrap();
+        }
+    };
+    let (freezes, tells) = (freeze.clone(), Arc::clone(&told));
+    let mark = move |ctx: Ctx, _: Mail| {
+        let (freeze, told) = (freezes.clone(), Arc::clone(&tells));
+        async move {
+            freeze();
+            assert_eq!(ctx.cancelled().await, Cancelled::LeaseLost);
+            told.notify_one();
+            Ok::<_, BoxError>("overtaken".to_owned())
+        }
+    };
+    let work = move |ctx: Ctx, _: Only| {
+        let (freeze, told) = (freeze.clone(), Arc::clone(&told));
+        async move {
+            freeze();
+            told.notified().await;
+            assert_eq!(ctx.is_cancelled(), None);
+            Ok::<_, BoxError>("late".to_owned())
+        }
+    };
+    let builder = Worker::builder(&world.another().await).concurrency(2).visibility(SHORT);
+    let worker = builder.handle(mark).handle(work).build().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(worker.run_until(async move { drop(stopped.await) })).unwrap()
+    });
+    reaches(recado, only, "dead").await;
+    let other =
+        AtWork::start(Worker::builder(recado).handle(|_, _: Mail| async { Ok::<_, BoxError>("in time".to_owned()) }));
+    reaches(recado, marker, "completed").await;
+    thaw.send(()).unwrap();
+    let job = reaches(recado, only, "completed").await;
+    assert_eq!(job.result::<Only>().unwrap().as_deref(), Some("late"));
+    drop(stop);
+    let summary = tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+    assert_eq!((summary.completed, summary.overtaken), (1, 1));
+    other.stop().await;
 }

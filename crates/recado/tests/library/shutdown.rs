@@ -12,7 +12,7 @@ over_both! {
     a_stop_under_load_burns_no_attempt_and_does_no_job_twice
     what_does_not_finish_within_the_grace_is_given_back
     an_idle_worker_stops_at_once
-    a_closed_queue_ends_its_worker
+    times_beyond_all_bounds_are_no_limit
 }
 
 async fn a_stop_under_load_burns_no_attempt_and_does_no_job_twice(world: World) {
@@ -74,10 +74,30 @@ async fn an_idle_worker_stops_at_once(world: World) {
     assert_eq!(recado.job(id).await.unwrap().deliveries(), 1);
 }
 
-async fn a_closed_queue_ends_its_worker(world: World) {
-    if world.address().is_some() {
-        return; // a server comes back, and its workers wait for it
-    }
+async fn times_beyond_all_bounds_are_no_limit(world: World) {
+    let recado = &world.recado;
+    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let run = move |ctx: Ctx, _: Mail| {
+        let mut finished = finished.clone();
+        async move {
+            let work = async { finished.wait_for(|is| *is).await.map(|_| String::new()) };
+            Ok::<_, BoxError>(ctx.once("wait", work).wait(Duration::MAX).await?)
+        }
+    };
+    let builder = Worker::builder(recado).timeout(Duration::MAX).grace(Duration::MAX).handle(run);
+    let worker = AtWork::start(builder);
+    until("it runs", async || recado.job(id).await.unwrap().state() == "inFlight").await;
+    let (waiting, stopping) = (recado.wait(id, Duration::MAX), worker.stop());
+    let finishing = async { finish.send(true).unwrap() };
+    let (job, summary, ()) = tokio::join!(waiting, stopping, finishing);
+    assert_eq!((job.unwrap().state(), summary.completed), ("completed", 1));
+}
+
+/// A server comes back, and its workers wait for it; an embedded queue does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_queue_ends_its_worker() {
+    let world = World::embedded().await;
     let builder = Worker::builder(&world.recado).handle(|_, _: Mail| async { Ok::<_, BoxError>(String::new()) });
     let worker = builder.build().unwrap();
     let working = tokio::spawn(async move { worker.run_until(std::future::pending()).await });

@@ -10,8 +10,12 @@ use super::{Mode, Pause, Runner, Sent};
 use crate::backend::{Received, SettleAnswer, Settled};
 use crate::error::Error;
 use crate::worker::ctx::Cancelled;
-use crate::worker::held::Stage;
+use crate::worker::held::{Held, Stage};
 use crate::worker::run::released;
+
+/// The code of a receipt that was overtaken, and the reason when its job is dead.
+const STALE: &str = "stale-receipt";
+const DEAD: &str = "dead";
 
 impl Runner {
     /// A receive was answered, or not.
@@ -41,13 +45,10 @@ impl Runner {
 
     pub(super) fn settled(&mut self, (answer, sent): (Result<SettleAnswer, Error>, Vec<(u64, Sent)>)) {
         match answer {
-            Ok(answer) => {
-                self.settle_pause = Pause::default();
-                self.answered(sent, answer);
-            }
+            Ok(answer) => self.answered(sent, answer),
             Err(error) => {
                 self.send_again(sent);
-                self.settle_pause.after_failure();
+                self.ends_pause.after_failure();
                 if !error.is_final() {
                     tracing::warn!(%error, "jobs cannot be settled: trying again");
                 } else {
@@ -68,42 +69,58 @@ impl Runner {
     }
 
     fn answered(&mut self, sent: Vec<(u64, Sent)>, answer: SettleAnswer) {
-        for ((key, sent), settled) in sent.into_iter().zip(answer.settled) {
-            match sent {
-                Sent::End => self.end_answered(key, settled),
-                Sent::Extend => self.extend_answered(key, settled),
+        let had_ends = sent.iter().any(|(_, sent)| *sent == Sent::End);
+        let (mut settled, mut is_put_off) = (answer.settled.into_iter(), false);
+        for (key, sent) in sent {
+            match (sent, settled.next()) {
+                (Sent::End, Some(Err(problem))) if problem.status() >= 500 || problem.status() == 429 => {
+                    is_put_off = true;
+                    self.put_off(key);
+                }
+                // An answer that is too short says nothing of this one.
+                (Sent::End, None) => {
+                    is_put_off = true;
+                    self.put_off(key);
+                }
+                (Sent::End, Some(settled)) => self.end_answered(key, settled),
+                (Sent::Extend, Some(settled)) => self.extend_answered(key, settled),
+                (Sent::Extend, None) => {}
             }
+        }
+        if is_put_off {
+            self.ends_pause.after_failure();
+        } else if had_ends {
+            self.ends_pause = Pause::default();
         }
         for id in answer.cancel_requested {
             self.cancel_requested(id);
         }
     }
 
+    /// An end cannot be taken now; its receipt stays good.
+    fn put_off(&mut self, key: u64) {
+        let Some(held) = self.book.held.get_mut(&key) else { return };
+        held.is_put_off = true;
+        let now = Instant::now();
+        self.book.hasten(now);
+        self.queue_end(key, now);
+    }
+
     fn end_answered(&mut self, key: u64, settled: Result<Settled, Problem>) {
-        let problem = match settled {
-            Ok(_) => {
-                let Some(held) = self.book.held.remove(&key) else { return };
-                if let Stage::Ended(outcome) = held.stage {
-                    self.count(&outcome);
-                }
-                return;
+        let Some(Held { delivery, stage, .. }) = self.book.held.remove(&key) else { return };
+        match (settled, stage) {
+            (Ok(_), Stage::Ended(outcome)) => self.count(&outcome),
+            (Ok(_), _) => {}
+            (Err(problem), _) if problem.code() == STALE => {
+                self.summary.overtaken += 1;
+                let reason = problem.reason();
+                tracing::warn!(job = %delivery.id, reason, "a run ended too late: it changed nothing");
             }
-            Err(problem) => problem,
-        };
-        if matches!(problem.status(), 429 | 503 | 507) {
-            // The receipt stays good.
-            if let Some(held) = self.book.held.get_mut(&key) {
-                held.is_put_off = true;
-                self.book.hasten(Instant::now());
+            (Err(problem), _) => {
+                self.summary.refused += 1;
+                let (code, detail) = (problem.code(), problem.detail());
+                tracing::error!(job = %delivery.id, code, detail, "the end of a run was refused: its lease will run out");
             }
-            self.settle_pause.after_failure();
-            self.queue_end(key, Instant::now());
-            return;
-        }
-        if let Some(held) = self.book.held.remove(&key) {
-            self.summary.overtaken += 1;
-            let reason = problem.reason();
-            tracing::warn!(job = %held.delivery.id, reason, "a run ended too late: it changed nothing");
         }
     }
 
@@ -119,14 +136,21 @@ impl Runner {
     fn extend_answered(&mut self, key: u64, settled: Result<Settled, Problem>) {
         let Some(held) = self.book.held.get_mut(&key).filter(|held| held.is_live()) else { return };
         match settled {
-            Ok(Settled { visible_at: Some(at), .. }) => held.lease.extended(at),
+            Ok(Settled { visible_at: Some(at), .. }) => {
+                held.extended(at, Instant::now());
+                let extend_at = held.lease.extend_at;
+                self.book.hasten(extend_at);
+            }
             Ok(_) => {}
-            Err(problem) if problem.code() == "stale-receipt" => {
+            Err(problem) if problem.code() == STALE => {
                 tracing::warn!(job = %held.delivery.id, reason = problem.reason(), "the lease was lost");
                 held.is_lost = true;
                 match &held.stage {
+                    // Nobody else has a job that died while its worker was away: its work may still count.
+                    Stage::Runs(_) if problem.reason() == DEAD => {}
                     Stage::Runs(ctx) => ctx.cancel(Cancelled::LeaseLost),
-                    _ => {
+                    Stage::Ended(_) => {}
+                    Stage::Waits(_) => {
                         self.book.held.remove(&key);
                         self.waiting.retain(|waiting| *waiting != key);
                     }
@@ -147,5 +171,72 @@ impl Runner {
             }
             Stage::Ended(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recado_contract::problem::Code;
+
+    use super::*;
+    use crate::recado::Recado;
+    use crate::worker::Worker;
+    use crate::worker::held::tests::delivery;
+    use crate::worker::runner::PAUSE;
+
+    const TAKEN: Result<Settled, Problem> = Ok(Settled { repeated: false, visible_at: None });
+
+    /// A runner with so many ends on their way.
+    async fn runner(ends: usize) -> (Runner, Vec<(u64, Sent)>) {
+        let recado = Recado::connect("http://127.0.0.1:9").await.unwrap();
+        let handler = |_| async { Ok::<_, crate::BoxError>(serde_json::value::RawValue::NULL.to_owned()) };
+        let worker = Worker::builder(&recado).queue("q").handle_raw(handler).build().unwrap();
+        let mut runner = Runner::new(&worker, Mode::Serve);
+        let end = |_| {
+            let key = runner.book.add(delivery(Duration::from_secs(30)), Instant::now());
+            runner.book.held.get_mut(&key).unwrap().stage = Stage::Ended(Outcome::Ack { result: None });
+            (key, Sent::End)
+        };
+        let sent = (0..ends).map(end).collect();
+        (runner, sent)
+    }
+
+    fn answer(settled: Vec<Result<Settled, Problem>>) -> SettleAnswer {
+        SettleAnswer { settled, cancel_requested: Vec::new() }
+    }
+
+    fn full() -> Result<Settled, Problem> {
+        Err(Problem::new(Code::StorageFull, "the disk is full"))
+    }
+
+    #[tokio::test]
+    async fn ends_put_off_together_are_one_failure_and_stop_no_heartbeat() {
+        let (mut runner, sent) = runner(6).await;
+        runner.answered(sent, answer((0..6).map(|_| full()).collect()));
+        assert!(runner.ends_pause.until.unwrap() <= Instant::now() + PAUSE.0);
+        assert_eq!(runner.outbox.len(), 6);
+        let now = Instant::now() + Duration::from_secs(10);
+        runner.ends_pause.until = Some(now + Duration::from_secs(5));
+        runner.flush(now);
+        let (_, sent) = runner.settling.unwrap();
+        assert_eq!(sent.len(), 6);
+        assert!(sent.iter().all(|(_, sent)| *sent == Sent::Extend));
+    }
+
+    #[tokio::test]
+    async fn an_end_that_an_answer_leaves_out_is_sent_again() {
+        let (mut runner, sent) = runner(2).await;
+        let last = sent[1].0;
+        runner.answered(sent, answer(vec![TAKEN]));
+        assert_eq!((runner.summary.completed, runner.outbox.into_iter().collect::<Vec<_>>()), (1, vec![last]));
+    }
+
+    #[tokio::test]
+    async fn a_refused_end_is_none_that_came_too_late() {
+        let (mut runner, sent) = runner(2).await;
+        let refused = |code| Err(Problem::new(code, "no"));
+        runner.answered(sent, answer(vec![refused(Code::InvalidRequest), refused(Code::StaleReceipt)]));
+        assert_eq!((runner.summary.refused, runner.summary.overtaken), (1, 1));
+        assert!(runner.book.held.is_empty());
     }
 }

@@ -37,7 +37,7 @@ impl Runner {
             attempt_id: Some(format!("{:032x}", rand::random::<u128>()).into()),
             ..self.plan.receive.clone()
         });
-        let ends_max = if self.settle_pause.is_over(now) { SETTLE_ENTRIES_MAX } else { 0 };
+        let ends_max = if self.ends_pause.is_over(now) { SETTLE_ENTRIES_MAX } else { 0 };
         let (sent, settles) = self.take_ends(ends_max);
         let wait = if self.mode == Mode::Drain { Duration::ZERO } else { POLL };
         let (recado, receive) = (self.recado.clone(), asked.clone());
@@ -76,15 +76,17 @@ impl Runner {
 
     /// Sends ends that no receive took along, and heartbeats.
     pub(super) fn flush(&mut self, now: Instant) {
-        if self.settling.is_some() || !self.settle_pause.is_over(now) {
+        if self.settling.is_some() {
             return;
         }
         let extends = self.book.due_extends(self.plan.receive.visibility_ms, now, SETTLE_ENTRIES_MAX);
-        let is_due = self.outbox_since.is_some_and(|since| since + self.linger() <= now);
+        let may_end = self.ends_pause.is_over(now);
+        let is_due = may_end && self.outbox_since.is_some_and(|since| since + self.linger() <= now);
         if extends.is_empty() && !is_due {
             return;
         }
-        let (mut sent, mut settles) = self.take_ends(SETTLE_ENTRIES_MAX - extends.len());
+        let ends_max = if may_end { SETTLE_ENTRIES_MAX - extends.len() } else { 0 };
+        let (mut sent, mut settles) = self.take_ends(ends_max);
         for (key, settle) in extends {
             sent.push((key, Sent::Extend));
             settles.push(settle);

@@ -2,7 +2,7 @@
 //!
 //! It holds at most one receive and one settle under way. Ends are settled with the next receive, or by
 //! themselves when none is about to be sent; a settle whose answer was lost is sent again, which is harmless
-//! (promise 4). A run whose lease was lost is told, and settles nothing.
+//! (promise 4). A run whose lease was lost is told; what it comes to is settled all the same, and the queue decides.
 
 mod answers;
 mod calls;
@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::Receive;
+use recado_core::{Outcome, Receive};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -54,8 +54,8 @@ pub(super) enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Working,
-    /// Nothing more is taken; what runs may go on until then.
-    Stopping(Instant),
+    /// Nothing more is taken; what runs may go on until then, or without a limit.
+    Stopping(Option<Instant>),
     /// What still runs was cut off; what is left is settled until then.
     Ending(Instant),
 }
@@ -112,7 +112,8 @@ pub(super) struct Runner {
     asked: Option<Receive>,
     settling: Under<SettleAnswer>,
     receive_pause: Pause,
-    settle_pause: Pause,
+    /// Of ends alone: heartbeats keep their own time.
+    ends_pause: Pause,
     /// Deliveries whose handlers said how far they are.
     said: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     pace: Pace,
@@ -138,7 +139,7 @@ impl Runner {
             asked: None,
             settling: None,
             receive_pause: Pause::default(),
-            settle_pause: Pause::default(),
+            ends_pause: Pause::default(),
             said: mpsc::unbounded_channel(),
             pace: Pace::default(),
             summary: Summary::default(),
@@ -195,7 +196,8 @@ impl Runner {
             return;
         };
         let own = held.delivery.timeout_at.map(|at| held.lease.here(at));
-        let deadline = self.plan.timeout.map(|timeout| now + timeout).into_iter().chain(own).min();
+        let plans = self.plan.timeout.and_then(|timeout| now.checked_add(timeout));
+        let deadline = plans.into_iter().chain(own).min();
         let ctx = Ctx::new(Arc::clone(&held.delivery), self.recado.clone(), deadline, (key, self.said.0.clone()));
         held.stage = Stage::Runs(ctx.clone());
         let run = self.runs.spawn(run::run(handler, ctx));
@@ -245,12 +247,14 @@ impl Runner {
         let now = Instant::now();
         self.pace.add(now - began);
         let Some(held) = self.book.held.get_mut(&key) else { return };
-        if held.is_lost {
+        let outcome = ending.outcome(&self.plan.classifiers);
+        if held.is_lost && matches!(outcome, Outcome::Release { .. }) {
+            // What was lost cannot be given back.
             self.book.held.remove(&key);
             self.summary.overtaken += 1;
             return;
         }
-        held.stage = Stage::Ended(ending.outcome(&self.plan.classifiers));
+        held.stage = Stage::Ended(outcome);
         self.queue_end(key, now);
     }
 
@@ -265,10 +269,9 @@ impl Runner {
 
     /// When something is to be done though nothing comes.
     fn wake_at(&self, now: Instant) -> Option<Instant> {
-        let after_pause = |at: Instant, pause: &Pause| pause.until.map_or(at, |until| at.max(until));
-        let flush = self.outbox_since.map(|since| since + self.linger());
-        let flush = flush.into_iter().chain(self.book.next_extend()).min();
-        let flush = flush.filter(|_| self.settling.is_none()).map(|at| after_pause(at, &self.settle_pause));
+        let after_pause = |at: Instant| self.ends_pause.until.map_or(at, |until| at.max(until));
+        let ends = self.outbox_since.map(|since| after_pause(since + self.linger()));
+        let flush = ends.into_iter().chain(self.book.next_extend()).min().filter(|_| self.settling.is_none());
         let oldest = self.waiting.front().and_then(|key| match self.book.held.get(key)?.stage {
             Stage::Waits(since) => Some(since + PATIENCE),
             _ => None,
@@ -277,7 +280,8 @@ impl Runner {
         let ask = self.receive_pause.until.filter(|until| may_ask && *until > now);
         let phase = match self.phase {
             Phase::Working => None,
-            Phase::Stopping(until) | Phase::Ending(until) => Some(until),
+            Phase::Stopping(until) => until,
+            Phase::Ending(until) => Some(until),
         };
         [flush, oldest, ask, phase].into_iter().flatten().min()
     }

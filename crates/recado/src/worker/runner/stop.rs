@@ -15,7 +15,7 @@ impl Runner {
         let now = Instant::now();
         match self.phase {
             Phase::Working => self.give_back_waiting(|since| since + PATIENCE <= now),
-            Phase::Stopping(until) if until <= now => {
+            Phase::Stopping(Some(until)) if until <= now => {
                 self.break_off(LAST_WORDS);
             }
             Phase::Stopping(_) | Phase::Ending(_) => {}
@@ -32,7 +32,7 @@ impl Runner {
         if self.phase != Phase::Working {
             return;
         }
-        self.phase = Phase::Stopping(Instant::now() + self.plan.grace);
+        self.phase = Phase::Stopping(Instant::now().checked_add(self.plan.grace));
         self.give_back_waiting(|_| true);
         if let Some((receiving, sent)) = self.receiving.take() {
             // What it took along is settled by itself: the same again is no harm.
