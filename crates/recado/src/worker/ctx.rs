@@ -41,6 +41,7 @@ pub struct Ctx(Arc<Run>);
 
 struct Run {
     delivery: Arc<Delivery>,
+    payload: Box<RawValue>,
     recado: Recado,
     deadline: Option<Instant>,
     parent: Option<TraceContext>,
@@ -51,17 +52,19 @@ struct Run {
 }
 
 impl Ctx {
+    /// Fails when the payload is not JSON.
     pub(super) fn new(
         delivery: Arc<Delivery>,
         recado: Recado,
         deadline: Option<Instant>,
         (key, tell): (u64, mpsc::UnboundedSender<u64>),
-    ) -> Self {
+    ) -> serde_json::Result<Self> {
+        let payload = serde_json::from_slice(&delivery.payload)?;
         let (cancelled, why) = (CancellationToken::new(), AtomicU8::new(0));
         let parent = header(&delivery, TRACEPARENT).and_then(|text| TraceContext::parse(&text));
         let trace = parent.map_or_else(TraceContext::new_root, TraceContext::child);
         let progress = Progress { share: AtomicU64::new(0), is_told: AtomicBool::new(false), key, tell };
-        Self(Arc::new(Run { delivery, recado, deadline, parent, trace, cancelled, why, progress }))
+        Ok(Self(Arc::new(Run { delivery, payload, recado, deadline, parent, trace, cancelled, why, progress })))
     }
 
     pub(super) fn cancel(&self, why: Cancelled) {
@@ -97,12 +100,7 @@ impl Ctx {
     /// Its payload as it was enqueued, byte for byte.
     #[must_use]
     pub fn payload(&self) -> &RawValue {
-        // It was checked when it came in; damage reads as null.
-        serde_json::from_slice(&self.0.delivery.payload).unwrap_or(RawValue::NULL)
-    }
-
-    pub(super) fn payload_bytes(&self) -> &[u8] {
-        &self.0.delivery.payload
+        &self.0.payload
     }
 
     /// Which attempt this is, from 1. Deliveries that came to nothing (a release, a shutdown) do not count.

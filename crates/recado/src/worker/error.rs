@@ -52,6 +52,11 @@ impl JobError {
         Self::with(Some(Disposition::Permanent), Some(error.into()))
     }
 
+    /// The job's payload is none that its handler can read.
+    pub(crate) fn invalid_payload(error: serde_json::Error) -> Self {
+        Self::permanent(error).kind("invalid-payload")
+    }
+
     /// Another attempt after this time instead of the backoff, as a provider's `Retry-After` asks.
     #[must_use]
     pub fn retry_after(wait: Duration) -> Self {

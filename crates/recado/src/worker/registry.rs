@@ -89,8 +89,7 @@ where
         let run = run.clone();
         async move {
             // The same bytes will never be another payload: a person must look.
-            let job = serde_json::from_slice(ctx.payload_bytes())
-                .map_err(|error| JobError::permanent(error).kind("invalid-payload"))?;
+            let job = serde_json::from_str(ctx.payload().get()).map_err(JobError::invalid_payload)?;
             let output = run(ctx, job).await.map_err(JobError::of)?;
             to_raw_value(&output).map_err(|error| JobError::permanent(error).kind("invalid-result"))
         }

@@ -179,6 +179,7 @@ mod tests {
     use recado_contract::problem::Code;
 
     use super::*;
+    use crate::delivery::Delivery;
     use crate::recado::Recado;
     use crate::worker::Worker;
     use crate::worker::held::tests::delivery;
@@ -229,6 +230,17 @@ mod tests {
         let last = sent[1].0;
         runner.answered(sent, answer(vec![TAKEN]));
         assert_eq!((runner.summary.completed, runner.outbox.into_iter().collect::<Vec<_>>()), (1, vec![last]));
+    }
+
+    #[tokio::test]
+    async fn a_payload_that_is_not_json_is_no_null() {
+        let (mut runner, _) = runner(0).await;
+        let now = Instant::now();
+        let broken = Delivery { payload: b"{"[..].into(), ..delivery(Duration::from_secs(30)) };
+        let key = runner.book.add(broken, now);
+        runner.start(key, now);
+        let Stage::Ended(Outcome::Fail(failure)) = &runner.book.held[&key].stage else { panic!("it runs") };
+        assert_eq!((&*failure.kind, failure.retryable, runner.outbox.len()), ("invalid-payload", false, 1));
     }
 
     #[tokio::test]

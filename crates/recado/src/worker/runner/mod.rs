@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::builder::Plan;
 use super::ctx::Ctx;
+use super::error::JobError;
 use super::held::{Book, Stage};
 use super::pace::Pace;
 use super::registry::Registry;
@@ -198,7 +199,15 @@ impl Runner {
         let own = held.delivery.timeout_at.map(|at| held.lease.here(at));
         let plans = self.plan.timeout.and_then(|timeout| now.checked_add(timeout));
         let deadline = plans.into_iter().chain(own).min();
-        let ctx = Ctx::new(Arc::clone(&held.delivery), self.recado.clone(), deadline, (key, self.said.0.clone()));
+        let teller = (key, self.said.0.clone());
+        let ctx = match Ctx::new(Arc::clone(&held.delivery), self.recado.clone(), deadline, teller) {
+            Ok(ctx) => ctx,
+            Err(error) => {
+                held.stage = Stage::Ended(Ending::Failed(JobError::invalid_payload(error)).outcome(&[]));
+                self.queue_end(key, now);
+                return;
+            }
+        };
         held.stage = Stage::Runs(ctx.clone());
         let run = self.runs.spawn(run::run(handler, ctx));
         self.running.insert(run.id(), (key, now));
