@@ -27,16 +27,16 @@ pub enum Error {
         /// What the last attempt met.
         source: Arc<reqwest::Error>,
     },
-    /// The connection broke before the answer came, and the repeats until the deadline met no better: whether
-    /// it was done is unknown.
+    /// The connection broke before the answer came, or something before the server answered a 5xx for it, and
+    /// the repeats met no better: whether it was done is unknown.
     #[error("the answer of {url} was lost, the outcome is unknown: {source}")]
     AnswerLost {
         /// Who was asked.
         url: Arc<str>,
-        /// What the last attempt met.
+        /// What an attempt met.
         source: Arc<reqwest::Error>,
     },
-    /// An answer that is none of this contract: perhaps something else listens there.
+    /// An answer that is none of this contract: perhaps something else listens there. The outcome is unknown.
     #[error("{url} does not answer like a Recado server: {what}")]
     Protocol {
         /// Who was asked.
@@ -87,7 +87,7 @@ impl Error {
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
-            Self::AnswerLost { .. } | Self::RuntimeEnded => true,
+            Self::AnswerLost { .. } | Self::Protocol { .. } | Self::RuntimeEnded => true,
             Self::Refused(problem) | Self::Unavailable(problem) => {
                 matches!(problem.code(), "stopping" | "log-failed" | "internal")
             }

@@ -1,8 +1,10 @@
-//! A server behind a bad network: a proxy that loses answers, holds them, counts requests, and goes away.
+//! A server behind a bad network: a proxy that loses answers, holds them, gives its own, counts requests, and
+//! goes away.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use recado::{BoxError, ConnectOptions, Recado, Worker};
@@ -10,17 +12,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{AtWork, Mail, World, mail, reaches, until};
+use crate::support::{AtWork, LONG, Mail, World, mail, reaches, until};
 
 #[derive(Default)]
 struct Weather {
-    /// The answer to the next request with this in its head is lost, and its connection with it.
-    lose: Mutex<Option<&'static str>>,
+    /// What becomes of the next requests with this in their first line, one after the other.
+    fates: Mutex<VecDeque<(&'static str, Fate)>>,
     lost: AtomicUsize,
     /// Answers stay in the proxy.
     holds: AtomicBool,
     held: AtomicUsize,
     requests: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+enum Fate {
+    /// The server does it; its answer is lost, and the connection with it.
+    Lost,
+    /// The server does it; the proxy answers with this status and a page of its own.
+    Hidden(&'static str),
+    /// The server never sees it; the proxy answers.
+    Refused(&'static str),
+}
+
+fn page(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>")
 }
 
 struct Proxy {
@@ -49,8 +65,12 @@ impl Proxy {
         (proxy, recado)
     }
 
+    fn meet(&self, path: &'static str, fates: impl IntoIterator<Item = Fate>) {
+        self.weather.fates.lock().unwrap().extend(fates.into_iter().map(|fate| (path, fate)));
+    }
+
     fn lose(&self, path: &'static str) {
-        *self.weather.lose.lock().unwrap() = Some(path);
+        self.meet(path, [Fate::Lost]);
     }
 
     fn lost(&self) -> usize {
@@ -60,23 +80,31 @@ impl Proxy {
 
 async fn carry(client: TcpStream, server: SocketAddr, weather: Arc<Weather>) {
     let Ok(server) = TcpStream::connect(server).await else { return };
-    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let loses = Arc::new(AtomicBool::new(false));
+    let ((from_client, mut to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let fate = OnceLock::new();
     tokio::select! {
-        () = requests(from_client, to_server, &weather, &loses) => {}
-        () = answers(from_server, to_client, &weather, &loses) => {}
+        () = requests(from_client, to_server, &weather, &fate) => {}
+        () = answers(from_server, &mut to_client, &weather, &fate) => {}
+    }
+    if let Some(Fate::Hidden(status) | Fate::Refused(status)) = fate.get() {
+        drop(to_client.write_all(page(status).as_bytes()).await);
     }
 }
 
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, loses: &AtomicBool) {
+/// Ends when a request is not to reach the server.
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, fate: &OnceLock<Fate>) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut bytes).await {
         let text = String::from_utf8_lossy(&bytes[..read]);
         if text.starts_with("POST ") || text.starts_with("GET ") {
             weather.requests.fetch_add(1, Ordering::SeqCst);
-            let mut lose = weather.lose.lock().unwrap();
-            if lose.is_some_and(|path| text.lines().next().is_some_and(|line| line.contains(path))) {
-                (*lose, _) = (None, loses.store(true, Ordering::SeqCst));
+            let mut fates = weather.fates.lock().unwrap();
+            let is_met = |(path, _): &mut (&str, _)| text.lines().next().is_some_and(|line| line.contains(*path));
+            if let Some((_, met)) = fates.pop_front_if(is_met) {
+                fate.set(met).ok().unwrap();
+                if matches!(met, Fate::Refused(_)) {
+                    return;
+                }
             }
         }
         if to.write_all(&bytes[..read]).await.is_err() {
@@ -85,10 +113,11 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Wea
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, loses: &AtomicBool) {
+/// Ends when an answer is not to reach the client.
+async fn answers(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, weather: &Weather, fate: &OnceLock<Fate>) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        if loses.load(Ordering::SeqCst) {
+        if fate.get().is_some() {
             weather.lost.fetch_add(1, Ordering::SeqCst);
             return;
         }
@@ -122,12 +151,91 @@ async fn an_enqueue_whose_answer_was_lost_makes_one_job() {
     assert_eq!(recado.enqueue_all((2..5).map(mail)).await.unwrap().len(), 3);
     assert_eq!(proxy.lost(), 2);
     assert!(recado.enqueue(mail(5)).await.unwrap().id.is_some());
-    let mut there: Vec<String> = Vec::new();
-    for job in recado.jobs::<Mail>("mail", &["ready"]).await.unwrap() {
-        there.push(job.payload::<Mail>().unwrap().to);
-    }
+    assert_eq!(there(&recado).await, ["0", "1", "2", "3", "4", "5"]);
+}
+
+async fn there(recado: &Recado) -> Vec<String> {
+    let jobs = recado.jobs::<Mail>("mail", &["ready"]).await.unwrap();
+    let mut there: Vec<String> = jobs.iter().map(|job| job.payload::<Mail>().unwrap().to).collect();
     there.sort_unstable();
-    assert_eq!(there, ["0", "1", "2", "3", "4", "5"]);
+    there
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_that_is_refused_after_its_answer_was_lost_is_unknown_and_the_next_is_a_job() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    recado.enqueue(mail(0)).await.unwrap();
+    for (to, status) in [(1, "404 Not Found"), (3, "403 Forbidden")] {
+        proxy.meet("/jobs", [Fate::Lost, Fate::Refused(status)]);
+        let error = recado.enqueue(mail(to)).await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{status}: {error}");
+        assert!(recado.enqueue(mail(to + 1)).await.unwrap().id.is_some());
+    }
+    // An answer that cannot be read may be of a batch that was taken as well.
+    proxy.meet("/jobs", [Fate::Hidden("200 OK")]);
+    let error = recado.enqueue(mail(5)).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    assert!(recado.enqueue(mail(6)).await.unwrap().id.is_some());
+    assert_eq!(there(&world.recado).await, ["0", "1", "2", "3", "4", "5", "6"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_gives_up_leaves_the_outcome_unknown() {
+    let world = World::remote().await;
+    let (proxy, _) = Proxy::before(&world).await;
+    let mut options = ConnectOptions::default();
+    // One attempt, as the first pause is longer.
+    options.deadline = Duration::ZERO;
+    let recado = Recado::connect_with(&format!("http://{}", proxy.address), options).await.unwrap();
+    for (to, status) in ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"].into_iter().enumerate() {
+        proxy.meet("/jobs", [Fate::Hidden(status)]);
+        let error = recado.enqueue(mail(to)).await.unwrap_err();
+        assert!(error.is_outcome_unknown() && error.is_transient(), "{status}: {error}");
+    }
+    assert!(recado.enqueue(mail(3)).await.unwrap().id.is_some());
+    assert_eq!(there(&world.recado).await, ["0", "1", "2", "3"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_a_deadline_goes_on() {
+    let world = World::remote().await;
+    let (proxy, _) = Proxy::before(&world).await;
+    let mut options = ConnectOptions::default();
+    options.deadline = Duration::MAX;
+    let recado = Recado::connect_with(&format!("http://{}", proxy.address), options).await.unwrap();
+    proxy.lose("/jobs");
+    recado.enqueue(mail(0)).await.unwrap();
+    proxy.lose("/jobs");
+    assert_eq!(there(&recado).await, ["0"]);
+    assert_eq!(proxy.lost(), 2);
+}
+
+#[test]
+fn enqueues_go_on_after_the_runtime_of_others_has_ended() {
+    /// As many as are under way at the same time.
+    const UNDER_WAY: usize = 4;
+    let (here, other) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());
+    let world = here.block_on(World::remote());
+    let (proxy, recado) = here.block_on(Proxy::before(&world));
+    proxy.weather.holds.store(true, Ordering::SeqCst);
+    for to in 0..UNDER_WAY {
+        let recado = recado.clone();
+        other.spawn(async move { recado.enqueue(mail(to)).await });
+        let is_held = async || proxy.weather.held.load(Ordering::SeqCst) > to;
+        here.block_on(until("it is under way", is_held));
+    }
+    here.block_on(async {
+        // It waits behind those.
+        let mut waiting = recado.enqueue(mail(UNDER_WAY)).into_future();
+        assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
+        other.shutdown_background();
+        let error = tokio::time::timeout(LONG, waiting).await.expect("it is told").unwrap_err();
+        assert!(matches!(error, recado::Error::RuntimeEnded), "{error}");
+        proxy.weather.holds.store(false, Ordering::SeqCst);
+        let next = recado.enqueue(mail(UNDER_WAY + 1)).into_future();
+        assert!(tokio::time::timeout(LONG, next).await.expect("it is sent").unwrap().id.is_some());
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use recado_contract::problem::{Code, Problem};
+use recado_contract::problem::Problem;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use tokio::time::Instant;
@@ -74,18 +74,16 @@ impl Http {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
         }
         let answer = request.send().await.map_err(|error| self.broken(error))?;
-        let status = answer.status();
+        let (status, failed) = (answer.status(), answer.error_for_status_ref().err());
         let body = answer.bytes().await.map_err(|error| self.broken(error))?;
         if status.is_success() {
             return Ok(body);
         }
-        match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(Error::from_problem(problem)),
-            // Something before the server, which is busy or cannot reach it.
-            Err(_) if status.is_server_error() => {
-                Err(Error::Unavailable(Problem::new(Code::Overloaded, format!("{} answers {status}", self.url))))
-            }
-            Err(_) => Err(self.protocol(format!("status {status} without a problem"))),
+        match (serde_json::from_slice::<Problem>(&body), failed) {
+            (Ok(problem), _) => Err(Error::from_problem(problem)),
+            // Something before the server, which may have passed the request on and not the answer.
+            (Err(_), Some(source)) if status.is_server_error() => Err(self.broken(source)),
+            (Err(_), _) => Err(self.protocol(format!("status {status} without a problem"))),
         }
     }
 
@@ -115,24 +113,24 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Waits between attempts, twice as long each time, until a deadline.
 pub(super) struct Patience {
-    deadline: Instant,
+    /// None: as long as it takes.
+    deadline: Option<Instant>,
     pauses: Pauses,
     /// An attempt before may have been taken, whatever became of the last.
     lost: Option<Error>,
 }
 
 impl Patience {
-    pub(super) fn until(deadline: Instant) -> Self {
+    pub(super) fn until(deadline: Option<Instant>) -> Self {
         Self { deadline, pauses: Pauses::new(PAUSE_MIN, PAUSE_MAX), lost: None }
     }
 
-    /// Waits, or gives the error back when it will not pass or the time is over.
+    /// Waits, or gives the error back when it will not pass or the time is over. It says that the outcome is
+    /// unknown if any attempt's is: who refuses the last one may know nothing of those before.
     pub(super) async fn wait_after(&mut self, error: Error) -> Result<(), Error> {
-        if !error.is_transient() {
-            return Err(error);
-        }
         let pause = self.pauses.next();
-        if Instant::now() + pause > self.deadline {
+        let is_too_late = self.deadline.is_some_and(|deadline| Instant::now() + pause > deadline);
+        if is_too_late || !error.is_transient() {
             return Err(self.lost.take().unwrap_or(error));
         }
         if error.is_outcome_unknown() {

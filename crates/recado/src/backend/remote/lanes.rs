@@ -31,7 +31,8 @@ type Answer = Result<Vec<Option<Placed>>, Error>;
 /// Jobs of one caller, who waits.
 struct Order {
     jobs: Vec<NewJob>,
-    deadline: Instant,
+    /// None: as long as it takes.
+    deadline: Option<Instant>,
     promise: oneshot::Sender<Answer>,
 }
 
@@ -51,7 +52,7 @@ impl Lane {
 struct Line {
     waiting: VecDeque<Order>,
     idle: Vec<Lane>,
-    lanes: usize,
+    at_work: usize,
 }
 
 struct Queue {
@@ -82,17 +83,16 @@ impl Lanes {
         let queue = self.queue(queue);
         let lane = {
             let mut line = queue.line();
-            line.waiting.push_back(Order { jobs, deadline: Instant::now() + self.deadline, promise });
-            match line.idle.pop() {
-                None if line.lanes < LANES_MAX => {
-                    line.lanes += 1;
-                    Some(Lane::new())
-                }
+            line.waiting.push_back(Order { jobs, deadline: Instant::now().checked_add(self.deadline), promise });
+            let lane = match line.idle.pop() {
+                None if line.at_work < LANES_MAX => Some(Lane::new()),
                 idle => idle,
-            }
+            };
+            line.at_work += usize::from(lane.is_some());
+            lane
         };
         if let Some(lane) = lane {
-            tokio::spawn(work(Arc::clone(&self.http), queue, lane));
+            tokio::spawn(work(Arc::clone(&self.http), AtWork(queue), lane));
         }
         promised.await.unwrap_or(Err(Error::RuntimeEnded))
     }
@@ -108,8 +108,23 @@ impl Lanes {
     }
 }
 
+/// A lane that sends. Its task may also end in the middle, with the runtime it is on.
+struct AtWork(Arc<Queue>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let mut line = self.0.line();
+        line.at_work -= 1;
+        if line.at_work == 0 {
+            // Nobody would send what still waits.
+            line.waiting.clear();
+        }
+    }
+}
+
 /// Sends what waits until nothing does.
-async fn work(http: Arc<Http>, queue: Arc<Queue>, mut lane: Lane) {
+async fn work(http: Arc<Http>, at_work: AtWork, mut lane: Lane) {
+    let queue = &at_work.0;
     loop {
         let batch = {
             let mut line = queue.line();
@@ -185,16 +200,16 @@ fn answer(batch: Vec<Order>, placed: Option<Vec<Placed>>) {
 /// Sends one numbered batch until it is answered or its time is over.
 async fn post(http: &Http, queue: &str, lane: &mut Lane, batch: &[Order]) -> Result<Option<Vec<Placed>>, Error> {
     let path = format!("/v1/queues/{queue}/jobs");
-    let deadline = batch.iter().map(|order| order.deadline).max().unwrap_or_else(Instant::now);
-    let mut patience = Patience::until(deadline);
+    let last = |latest: Instant, order: &Order| order.deadline.map(|deadline| deadline.max(latest));
+    let mut patience = Patience::until(batch.iter().try_fold(Instant::now(), last));
     let jobs = || batch.iter().flat_map(|order| &order.jobs);
     let mut body = wire::enqueue(&lane.name, lane.seq + 1, jobs())?;
     loop {
         let answered = http.call(Method::POST, &path, Some(body.clone()), ANSWER_TIME_MAX).await;
-        let error = match answered {
-            Ok(answer) => {
+        let error = match answered.and_then(|answer| wire::enqueued(&answer).map_err(|what| http.protocol(what))) {
+            Ok(placed) => {
                 lane.seq += 1;
-                return wire::enqueued(&answer).map_err(|what| http.protocol(what));
+                return Ok(placed);
             }
             Err(error) => error,
         };
@@ -205,8 +220,8 @@ async fn post(http: &Http, queue: &str, lane: &mut Lane, batch: &[Order]) -> Res
             continue;
         }
         if let Err(error) = patience.wait_after(error).await {
-            if error.is_outcome_unknown() || error.is_transient() {
-                // The number may be taken: who comes next starts anew.
+            if error.is_outcome_unknown() {
+                // The number may be taken, or may be yet: the next batch under it would pass for this one.
                 *lane = Lane::new();
             }
             return Err(error);
@@ -221,7 +236,7 @@ mod tests {
     fn waiting(sizes: &[usize]) -> VecDeque<Order> {
         let order = |size: &usize| Order {
             jobs: vec![NewJob { payload: vec![b'1'; 600 << 10], ..NewJob::default() }; *size],
-            deadline: Instant::now(),
+            deadline: None,
             promise: oneshot::channel().0,
         };
         sizes.iter().map(order).collect()

@@ -26,7 +26,7 @@ pub struct ConnectOptions {
     /// The key, as in `rk_...`; none by default.
     pub key: Option<String>,
     /// How long a call is repeated while the server cannot be reached or is busy; 30 s by default. A worker's
-    /// own calls have no deadline: it goes on when the server is back.
+    /// own calls have no deadline: it goes on when the server is back. `Duration::MAX`: as long as it takes.
     pub deadline: Duration,
 }
 
@@ -105,9 +105,11 @@ impl Remote {
         body: Option<Vec<u8>>,
         wait: Duration,
     ) -> Result<bytes::Bytes, Error> {
-        let mut patience = Patience::until(Instant::now() + self.deadline + wait);
+        let mut patience = Patience::until(Instant::now().checked_add(self.deadline.saturating_add(wait)));
         loop {
             match self.http.call(method.clone(), path, body.clone(), wait + ANSWER_TIME_MAX).await {
+                // A read changes nothing: what its last attempt met is all there is to know.
+                Err(error) if method == Method::GET && !error.is_transient() => return Err(error),
                 Err(error) => patience.wait_after(error).await?,
                 answered => return answered,
             }
