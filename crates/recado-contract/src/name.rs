@@ -14,6 +14,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
         return Err(format!("a name has 1 to {NAME_BYTES_MAX} characters out of letters, digits and _ . : -"));
     }
+    if matches!(name, "." | "..") {
+        return Err(format!("`{name}` is no name: it would be a step in the path of a URL"));
+    }
     if name.starts_with(OWN_PREFIX) {
         return Err(format!("names that begin with `{OWN_PREFIX}` are the server's own; choose another"));
     }
@@ -39,7 +42,7 @@ mod tests {
             assert!(check_name(good).is_ok(), "{good}");
         }
         let longer = "a".repeat(121);
-        for bad in ["", "a b", "ä", "a/b", "recado.alerts", longer.as_str()] {
+        for bad in ["", "a b", "ä", "a/b", ".", "..", "recado.alerts", longer.as_str()] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

@@ -110,7 +110,7 @@ impl Queue {
     /// Why nothing is handed out though jobs are ready.
     pub(crate) fn empty_because(&self) -> Option<HeldBack> {
         if self.count(JobState::Ready) == 0 {
-            return None;
+            return (self.count(JobState::Blocked) > 0).then_some(HeldBack::DedupKeyInFlight);
         }
         let reasons = [
             (self.held_by_group_limit > 0, HeldBack::GroupInFlightLimit),

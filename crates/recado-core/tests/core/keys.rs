@@ -130,7 +130,7 @@ fn replace_queues_behind_an_in_flight_holder() {
         receive q                            -> a
         enqueue q b dedup=k:unfinished:replace -> b(behind a)
         job b                                -> blocked held=dedup-key-in-flight
-        receive q                            -> -
+        receive q                            -> - dedup-key-in-flight
         enqueue q c dedup=k:unfinished       -> dup(b differs blocked)
         enqueue q c dedup=k:unfinished:replace payload=new -> dup(b differs blocked)
         job b                                -> blocked held=dedup-key-in-flight payload=new
