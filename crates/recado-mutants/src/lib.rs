@@ -55,6 +55,8 @@ mutants! {
     PriorityLostOnRetry,
     /// A replay keeps the attempts.
     AttemptsKeptOnReplay,
+    /// The timer of a delayed job is not armed: only the next request notices that it is due.
+    TimerNeverArmed,
     /// A deduplication window is one millisecond too long.
     DedupWindowTooLong,
     /// One job more than the limit fits in a queue.

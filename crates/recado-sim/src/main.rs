@@ -1,5 +1,5 @@
-//! `recado-sim --seconds N`: fresh seeds for so long. `--seed X`: one run, told in full. `--mutants`: how many seeds
-//! each mistake of `recado-mutants` lives through.
+//! `recado-sim --seconds N`: fresh seeds for so long. `--seed X`: one run, told in full. `--mutants [NAME ...]`: how many
+//! seeds each mistake of `recado-mutants` lives through.
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ mod mutants;
 
 /// Runs that making a script smaller may take.
 const SHRINK_RUNS_MAX: usize = 2_000;
-const USAGE: &str = "usage: recado-sim --seconds N | --seed X | --mutants (with --features mutants)";
+const USAGE: &str = "usage: recado-sim --seconds N | --seed X | --mutants [NAME ...] (with --features mutants)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         ["--seconds", text] if number(text).is_some() => explore(Duration::from_secs(number(text).unwrap_or(0))),
         ["--seed", text] if number(text).is_some() => replay(number(text).unwrap_or(0)),
         #[cfg(feature = "mutants")]
-        ["--mutants"] => mutants::measure(),
+        ["--mutants", ref names @ ..] => mutants::measure(names),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(64)

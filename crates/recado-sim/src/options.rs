@@ -65,6 +65,8 @@ pub struct Setting {
 pub struct JobOptions {
     pub batch_max: u64,
     pub bytes_max: u64,
+    /// All payloads have the largest size, so that records of one epoch end where those of another do.
+    pub is_one_size: bool,
     pub kinds: u64,
     pub priorities: u64,
     pub delays: bool,
@@ -138,6 +140,8 @@ pub struct NetworkOptions {
 pub struct FaultOptions {
     pub kills: u64,
     pub power: u64,
+    /// Deaths at the disk and power losses in quick succession.
+    pub bursts: u64,
     pub stops: u64,
     pub crash_in_disk: u64,
     pub disk_errors: u64,
@@ -259,9 +263,11 @@ impl Setting {
 
 impl JobOptions {
     fn draw(random: &mut Random, groups: bool) -> Self {
+        let is_one_size = random.percent(25);
         Self {
             batch_max: sometimes(random, 50, 6, 1),
-            bytes_max: random.pick(&[50, 50, 1_000, 8_000, 30_000]),
+            bytes_max: if is_one_size { 50 } else { random.pick(&[50, 50, 1_000, 8_000, 30_000]) },
+            is_one_size,
             kinds: sometimes(random, 25, 2, 1),
             priorities: sometimes(random, 35, 3, 1),
             delays: random.percent(50),
@@ -335,6 +341,7 @@ impl FaultOptions {
         Self {
             kills: some(40, 6),
             power: some(50, 6),
+            bursts: some(30, 5),
             stops: some(15, 3),
             crash_in_disk: some(40, 6),
             disk_errors: some(30, 5),
@@ -352,11 +359,11 @@ impl ServerOptions {
         Self {
             durability: sometimes(random, 10, Durability::Os, Durability::Sync),
             segment_bytes: 256 << 10,
-            window: random.pick(&[1, 2, 8]),
+            window: random.pick(&[1, 2, 8, 8]),
             memory_bytes: sometimes(random, 5, 40_000, 1 << 30),
             cache_bytes: sometimes(random, 50, 1 << 20, 0),
             requests_max: sometimes(random, 5, 2, 1_000),
-            disk: random.pick(&[100, 2 * MILLI, 50 * MILLI]),
+            disk: random.pick(&[100, 5 * MILLI, 50 * MILLI]),
         }
     }
 }

@@ -189,7 +189,7 @@ impl Author<'_> {
             ]),
         };
         Job {
-            bytes: random.between(20, options.bytes_max) as usize,
+            bytes: if options.is_one_size { options.bytes_max } else { random.between(20, options.bytes_max) } as usize,
             kind,
             priority: if is_ordered { 0 } else { priority },
             delay_ms: (options.delays && random.percent(30)).then(|| random.between(1, 8_000)),
@@ -218,7 +218,9 @@ impl Author<'_> {
     fn faults(&mut self) {
         let faults = self.options.faults.clone();
         // Without a sync nothing is promised for power loss.
-        let power = if self.options.server.durability == Durability::Os { 0 } else { faults.power };
+        let is_synced = self.options.server.durability == Durability::Sync;
+        let (power, bursts) = if is_synced { (faults.power, faults.bursts) } else { (0, 0) };
+        (0..bursts).for_each(|_| self.burst());
         self.each(faults.kills, |author| Fault::Kill(author.down()));
         self.each(power, |author| Fault::PowerLoss(author.down()));
         self.each(faults.stops, |author| Fault::Stop(author.down()));
@@ -236,6 +238,29 @@ impl Author<'_> {
         });
     }
 
+    /// Again and again the process dies at its writes and the power goes before it is back: the log has many torn
+    /// tails in one place. Some recoveries fail, too.
+    fn burst(&mut self) {
+        let (mut at, server) = self.moment();
+        for _ in 0..self.random.between(2, 8) {
+            let down = self.random.between(MILLI, 20 * MILLI);
+            let power_at = at + self.random.between(50 * MILLI, 150 * MILLI);
+            if power_at + down >= self.options.horizon {
+                return;
+            }
+            let fault = self.random.pick(&[DiskFault::Crash, DiskFault::Crash, DiskFault::Crash, DiskFault::Io]);
+            let after = self.random.below(6);
+            self.break_at(at, server, Fault::Disk { after, fault });
+            for _ in 0..self.random.between(4, 12) {
+                let queue = self.random.below(self.options.queues.len() as u64) as u8;
+                let later = self.random.below(30 * MILLI);
+                self.enqueue(at + later, server, queue);
+            }
+            self.break_at(power_at, server, Fault::PowerLoss(down));
+            at = power_at + down;
+        }
+    }
+
     fn down(&mut self) -> Micros {
         self.random.between(MILLI, self.options.faults.down)
     }
@@ -248,8 +273,12 @@ impl Author<'_> {
         for _ in 0..count {
             let (at, server) = self.moment();
             let fault = fault(self);
-            self.script.push(Step { at, action: Action::Fault { server, fault } });
+            self.break_at(at, server, fault);
         }
+    }
+
+    fn break_at(&mut self, at: Micros, server: usize, fault: Fault) {
+        self.script.push(Step { at, action: Action::Fault { server, fault } });
     }
 
     /// When and where something breaks: half of the time while a request is being served.

@@ -72,6 +72,8 @@ struct Process {
     /// The log has something to tell the shard.
     woken: Arc<AtomicBool>,
     due: [Option<Micros>; 3],
+    /// The disk is at its last piece of work until then; what is submitted meanwhile is written together.
+    is_busy_until: Micros,
     is_stopping: bool,
 }
 
@@ -158,8 +160,9 @@ impl Server {
         };
         let shard = Shard::open(Box::new(log), options)?;
         let handle = shard.handle();
-        let due = [Some(now); 3];
-        self.process = Some(Process { calls: Vec::new(), shard, handle, engine, woken, due, is_stopping: false });
+        let (due, is_busy_until) = ([Some(now); 3], now);
+        self.process =
+            Some(Process { calls: Vec::new(), shard, handle, engine, woken, due, is_busy_until, is_stopping: false });
         Ok(())
     }
 
@@ -222,11 +225,12 @@ impl Server {
                     Next::Ended => return Life::Died,
                 }
                 for part in [Part::Commit, Part::Prepare] {
-                    let due = &mut process.due[part as usize];
-                    *due = Some(due.unwrap_or(disk).min(disk));
+                    let (due, soon) = (&mut process.due[part as usize], process.is_busy_until.max(now + 1));
+                    *due = Some(due.unwrap_or(soon).min(soon));
                 }
             }
             Part::Commit | Part::Prepare => {
+                process.is_busy_until = disk;
                 let step =
                     if part == Part::Commit { process.engine.commit(elapsed) } else { process.engine.prepare(elapsed) };
                 process.due[part as usize] = match step {

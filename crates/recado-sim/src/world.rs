@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use recado_core::{JobId, JobState};
+use recado_core::JobId;
 use recado_shard::DeliveryGuard;
 
 use crate::client;
 use crate::history::{Answer, Delivery, Entry, Event};
-use crate::options::{MILLI, Options, SECOND};
+use crate::options::{MILLI, Options};
 use crate::plan::{Plan, SERVERS};
 use crate::random::Random;
 use crate::script::{Action, Fault, Lost, Micros, PickedAction, Receive, Request, Travel};
 use crate::server::{Life, Server};
 use crate::worker;
 
+mod ends;
+
 /// A process that died comes back after so long at most, unless its fault says otherwise.
 const RESTART: Micros = 500 * MILLI;
-/// What runs by itself at the end has ended by then.
-const CALM_MAX: Micros = 1_800 * SECOND;
 
 /// Something that is going to happen.
 enum Due {
@@ -331,117 +331,6 @@ impl World<'_> {
             Fault::Clock(ms) => machine.step_wall(ms),
             Fault::Full(bytes) => machine.disk.set_capacity(Some(machine.disk.used_bytes() + bytes)),
             Fault::Freed => machine.disk.set_capacity(None),
-        }
-    }
-
-    // The beginning and the end.
-
-    /// All servers run, all queues have their first configuration.
-    fn open(&mut self) {
-        for server in 0..SERVERS {
-            self.start(server);
-            for queue in 0..self.options.queues.len() as u8 {
-                self.ask(server, Request::Configure { queue, variant: 0 });
-            }
-        }
-    }
-
-    /// Sends a request that nothing happens to, and waits for its answer.
-    fn ask(&mut self, server: usize, request: Request) -> Answer {
-        let travel = Travel { there: MILLI, back: MILLI, ..Travel::default() };
-        let op = self.send(server, request, travel, worker::OBEDIENT);
-        let from = self.history.len();
-        let end = self.now + 60 * SECOND;
-        loop {
-            let answer = self.history[from..].iter().find_map(|entry| match &entry.what {
-                Event::Answered { op: answered, answer } if *answered == op => Some(answer.clone()),
-                _ => None,
-            });
-            if let Some(answer) = answer {
-                return answer;
-            }
-            let known = self.history.len();
-            while self.history.len() == known {
-                if !self.step(end) {
-                    return Answer::Unknown;
-                }
-            }
-        }
-    }
-
-    /// Nothing breaks any more, and everything that waits is worked off.
-    fn calm(&mut self) {
-        for server in 0..SERVERS {
-            let machine = &mut self.servers[server];
-            machine.disk.clear_faults();
-            machine.disk.set_capacity(None);
-            let behind_ms = machine.wall_is_behind_ms();
-            if behind_ms > 0 {
-                // So that all that waits for an instant comes.
-                self.break_it(server, Fault::Clock(behind_ms));
-            }
-            self.record(server, Event::Calm);
-        }
-        self.run_until(self.now + 10 * SECOND);
-        let queues = self.options.queues.len() as u8;
-        let all = (0..SERVERS).flat_map(|server| (0..queues).map(move |queue| (server, queue)));
-        for (server, queue) in all.clone() {
-            self.ask(server, Request::SetPaused { queue, paused: false });
-        }
-        let end = self.now + CALM_MAX;
-        let mut left: Vec<(usize, u8)> = all.collect();
-        let mut round = 0;
-        while !left.is_empty() && self.now < end {
-            round += 1;
-            left.retain(|(server, queue)| self.drain(*server, *queue, round));
-        }
-        for server in 0..SERVERS {
-            self.record(server, Event::Drained);
-        }
-    }
-
-    /// One round of working a queue off; false when nothing is left.
-    fn drain(&mut self, server: usize, queue: u8, round: usize) -> bool {
-        let blocks = self.options.queues[usize::from(queue)][0].blocks;
-        if blocks && round % 5 == 4 {
-            self.ask(server, Request::Discard { queue });
-        }
-        let wait_ms = if round < 3 { 0 } else { 10_000 };
-        let receive = Receive { queue, max: 10, visibility_ms: Some(5_000), wait_ms, kind: None };
-        let answer = self.ask(server, Request::Receive(receive));
-        if matches!(&answer, Answer::Received(jobs) if !jobs.is_empty()) {
-            return true;
-        }
-        self.run_until(self.now + 100 * MILLI);
-        let is_open = |state: JobState| state.is_waiting() || state == JobState::InFlight;
-        match self.ask(server, Request::List { queue }) {
-            Answer::Jobs(jobs) => jobs.iter().any(|job| is_open(job.state)),
-            _ => true,
-        }
-    }
-
-    /// Sizes, then a power loss, then all that is left.
-    fn list_all(&mut self) {
-        for server in 0..SERVERS {
-            let Some(handle) = self.servers[server].handle() else { continue };
-            let (status, machine) = (handle.status(), &self.servers[server]);
-            let sizes = Event::Sizes {
-                log_bytes: status.log.log_bytes,
-                live_bytes: status.live_bytes,
-                unit_bytes: status.log.unit_bytes,
-                memory_bytes: status.memory_bytes,
-                disk_bytes: machine.disk.used_bytes() as u64,
-                unreadable: machine.unreadable(),
-            };
-            self.record(server, sizes);
-            let is_synced = self.options.server.durability == recado_log::Durability::Sync;
-            self.break_it(server, if is_synced { Fault::PowerLoss(MILLI) } else { Fault::Kill(MILLI) });
-        }
-        self.run_until(self.now + SECOND);
-        for server in 0..SERVERS {
-            for queue in 0..self.options.queues.len() as u8 {
-                self.ask(server, Request::List { queue });
-            }
         }
     }
 }

@@ -3,6 +3,8 @@
 
 use alloc::collections::BTreeSet;
 
+use recado_mutants::{Mutant, active};
+
 use crate::reply::State as JobState;
 use crate::state::State;
 use crate::state::slab::Slot;
@@ -87,10 +89,8 @@ impl State {
             return Some(now);
         }
         let timers = &self.timers;
-        let wall = [timers.wall.first(), timers.keep.first(), timers.delayed_wall.first()]
-            .into_iter()
-            .flatten()
-            .map(|(at, _)| *at);
+        let delayed = timers.delayed_wall.first().filter(|_| !active(Mutant::TimerNeverArmed));
+        let wall = [timers.wall.first(), timers.keep.first(), delayed].into_iter().flatten().map(|(at, _)| *at);
         let elapsed = [timers.elapsed.first(), timers.delayed_elapsed.first()].into_iter().flatten();
         wall.chain(elapsed.map(|(at, _)| self.wall(*at))).min()
     }

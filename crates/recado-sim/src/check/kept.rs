@@ -9,7 +9,10 @@ use super::ledger::{Ledger, NEVER, Op, Story, drops};
 use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event, Listed};
 use crate::options::MILLI;
-use crate::script::{Outcome, Request};
+use crate::script::{Enqueue, Outcome, Request};
+
+/// What can be received is, by a worker that waits in calm, after so long.
+const PROMPT_MS: u64 = 2_500;
 
 /// A sound disk never keeps a server from starting.
 pub(super) fn starts(history: &[Entry]) -> Verdict {
@@ -38,7 +41,8 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
         answered(ledger, job)?;
     }
     named(ledger)?;
-    overlooked(ledger)
+    overlooked(ledger)?;
+    prompt(ledger)
 }
 
 /// A job that an enqueue was told to be a duplicate of was durable when that was told.
@@ -150,9 +154,27 @@ fn answered(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
     Ok(())
 }
 
+/// In calm the worker that waits for a job with a delay gets it when it is due.
+fn prompt(ledger: &Ledger<'_>) -> Verdict {
+    for (number, op) in ledger.ops.iter().enumerate().filter(|(_, op)| op.sent > ledger.calm) {
+        let Request::Enqueue(Enqueue { jobs: specs, .. }) = op.request else { continue };
+        let [(made, Answer::Enqueued { jobs, .. })] = op.answers[..] else { continue };
+        let Some(receive) = ledger.ops[number + 1..].iter().find(|later| later.server == op.server) else { continue };
+        let [(at, Answer::Received(received))] = receive.answers[..] else { continue };
+        let delay_ms = specs.iter().filter_map(|spec| spec.delay_ms).max().unwrap_or(0);
+        let is_late = at > made + (delay_ms + PROMPT_MS) * MILLI;
+        if let Some(job) = jobs.iter().find(|job| is_late || received.iter().all(|delivery| delivery.id != job.id)) {
+            return broken(
+                2,
+                format!("{} was due {delay_ms} ms after #{number}, and a waiting worker did not get it", job.id),
+            );
+        }
+    }
+    Ok(())
+}
+
 /// In calm no job that nothing holds back waits while a worker does.
 fn overlooked(ledger: &Ledger<'_>) -> Verdict {
-    const PROMPT_MS: u64 = 2_500;
     for (number, list) in ledger.ops.iter().enumerate().filter(|(_, op)| op.sent > ledger.calm) {
         let is_receive = |op: &&Op<'_>| {
             matches!(op.request, Request::Receive(_)) && (op.server, op.queue()) == (list.server, list.queue())
