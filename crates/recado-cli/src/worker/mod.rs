@@ -35,7 +35,7 @@ const SLACK: Duration = Duration::from_secs(1);
 /// What the text of both commands says of the stop.
 pub(crate) const SIGNALS: &str = "SIGTERM and SIGINT stop it: it takes nothing more, lets what runs go on for --grace, \
     and gives back the rest, no attempt used. A second signal cuts off what runs.\n\
-    It goes on trying while the server cannot be reached. Exit codes: 0 stopped, 64 usage, 69 no Recado server, 77 not allowed, \
+    It goes on trying while the server cannot be reached. Exit codes: 0 stopped, 64 usage, 77 not allowed, \
     128 + n after a second signal.";
 
 /// From which queues, how many at a time, for how long.
