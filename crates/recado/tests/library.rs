@@ -21,6 +21,8 @@ mod leases;
 mod memory;
 #[path = "library/network.rs"]
 mod network;
+#[path = "once/mod.rs"]
+mod once;
 #[path = "library/process.rs"]
 mod process;
 #[path = "library/shutdown.rs"]

@@ -263,17 +263,7 @@ impl<'a> Batch<'a> {
             }
             if dedup.on_duplicate == OnDuplicate::Replace {
                 // The job was made or changed by this very batch: the later entry changes it like any waiting job.
-                let due_at = self.due_at(job);
-                let span = draft.put(&job.payload);
-                draft.push(Event::Patched {
-                    seq: id.seq(),
-                    priority: first.priority,
-                    due_at: Some(due_at),
-                    payload: Some(span),
-                    payload_hash: Some(payload),
-                });
-                let state = if first.state == JobState::Blocked { first.state } else { self.first_state(due_at) };
-                self.taken.insert(record.hash, Taken { payload, state, ..first });
+                let state = self.replace(record.hash, first, payload, job, draft);
                 return Ok(duplicate(id, first.payload == payload, Some(state), None));
             }
             return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
@@ -296,18 +286,8 @@ impl<'a> Batch<'a> {
             (OnDuplicate::Conflict, _) if !same_payload => return Err(Rejection::DuplicateConflict { index, id }),
             (OnDuplicate::Replace, Some(before)) if before.is_waiting() => {
                 let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).name.priority);
-                let due_at = self.due_at(job);
-                let span = draft.put(&job.payload);
-                draft.push(Event::Patched {
-                    seq: id.seq(),
-                    priority,
-                    due_at: Some(due_at),
-                    payload: Some(span),
-                    payload_hash: Some(payload),
-                });
-                // Later entries of this batch meet the job as it will be.
-                let state = if before == JobState::Blocked { before } else { self.first_state(due_at) };
-                self.taken.insert(record.hash, Taken { id, payload, priority, state });
+                let state =
+                    self.replace(record.hash, Taken { id, payload, priority, state: before }, payload, job, draft);
                 return Ok(duplicate(id, same_payload, Some(state), result));
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
@@ -317,6 +297,22 @@ impl<'a> Batch<'a> {
             _ => {}
         }
         Ok(duplicate(id, same_payload, holder_state, result))
+    }
+
+    /// A waiting job takes payload and time of a later one; entries behind it in this batch meet it as it will be.
+    fn replace(&mut self, key: Hash, waiting: Taken, payload: Hash, job: &NewJob, draft: &mut Draft) -> JobState {
+        let due_at = self.due_at(job);
+        let span = draft.put(&job.payload);
+        draft.push(Event::Patched {
+            seq: waiting.id.seq(),
+            priority: waiting.priority,
+            due_at: Some(due_at),
+            payload: Some(span),
+            payload_hash: Some(payload),
+        });
+        let state = if waiting.state == JobState::Blocked { waiting.state } else { self.first_state(due_at) };
+        self.taken.insert(key, Taken { payload, state, ..waiting });
+        state
     }
 
     /// Where a job that waits for nothing but its time begins.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use recado::once::{Begun, Once, Step, Store};
 
-use crate::suite::QUEUE;
+use super::suite::QUEUE;
 
 /// Tells the child which store to hold the step in: a kind and an address.
 const STORE: &str = "RECADO_TEST_HOLD_IN";
@@ -26,11 +26,11 @@ fn holds_a_step_until_it_is_killed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store: Arc<dyn Store> = match kind {
-            "queue" => crate::queue::connect(address).await,
+            "queue" => super::queue::connect(address).await,
             #[cfg(feature = "postgres")]
-            "postgres" => crate::postgres::connect(address),
+            "postgres" => super::postgres::connect(address),
             #[cfg(feature = "redis")]
-            "redis" => crate::redis::connect(address).await,
+            "redis" => super::redis::connect(address).await,
             other => panic!("no store is called {other}"),
         };
         let work = async {
@@ -61,7 +61,7 @@ pub(crate) fn start(test: &str, variable: &str, value: &str, says: &str) -> Chil
 
 /// A child begins a step and is killed with SIGKILL at it; who waits does it then.
 pub(crate) async fn is_killed(kind: &str, address: &str, store: &Arc<dyn Store>) {
-    let test = "child::holds_a_step_until_it_is_killed";
+    let test = "once::child::holds_a_step_until_it_is_killed";
     let mut child = start(test, STORE, &format!("{kind} {address}"), SAYS);
     // As long as it lives it extends its hold.
     assert!(matches!(store.begin(&step()).await.unwrap(), Begun::Processing { .. }));

@@ -8,7 +8,7 @@ use recado::once::MemoryStore;
 use recado::{Backoff, BoxError, Ctx, Job, JobError, JobOptions, JobStatus, Recado, Worker};
 use serde::{Deserialize, Serialize};
 
-use crate::child;
+use super::child;
 
 #[derive(Serialize, Deserialize)]
 struct Receipt;
@@ -42,7 +42,7 @@ async fn work(recado: &Recado, worker: Worker, job: recado::JobId) -> JobStatus 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_is_done_once_however_often_the_job_fails_behind_it() {
     let dir = tempfile::tempdir().unwrap();
-    let recado = crate::queue::embedded(dir.path()).await;
+    let recado = super::queue::embedded(dir.path()).await;
     let id = recado.enqueue(Receipt).await.unwrap().id.unwrap();
     let (sent, local) = (Arc::new(AtomicUsize::new(0)), Arc::new(MemoryStore::default()));
     let counted = Arc::clone(&sent);
@@ -70,7 +70,7 @@ async fn a_step_is_done_once_however_often_the_job_fails_behind_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_step_another_is_at_comes_back_without_a_used_attempt() {
     let dir = tempfile::tempdir().unwrap();
-    let recado = crate::queue::embedded(dir.path()).await;
+    let recado = super::queue::embedded(dir.path()).await;
     let id = recado.enqueue(Receipt).await.unwrap().id.unwrap();
     let busy = recado::once::Step::new(Receipt::QUEUE, &format!("{id}:send")).hold_for(Duration::from_secs(2));
     recado.once_store().begin(&busy).await.unwrap();
@@ -118,13 +118,13 @@ fn works_until_it_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_behind_a_step_leaves_it_done_and_one_killed_within_leaves_it_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    let running = crate::queue::serve(dir.path()).await;
+    let running = crate::support::serve(dir.path()).await;
     let url = format!("http://{}", running.local_addr());
     let recado = Recado::connect(&url).await.unwrap();
     for (point, expected, by_us) in [("behind", "the child's", 0), ("within", "ours", 1)] {
         let id = recado.enqueue(Receipt).await.unwrap().id.unwrap();
         let (at, says) = (format!("{point} {url}"), format!("is {point}"));
-        let mut child = child::start("job::works_until_it_is_killed", WORK, &at, &says);
+        let mut child = child::start("once::job::works_until_it_is_killed", WORK, &at, &says);
         child.kill().unwrap();
         child.wait().unwrap();
         let sent = Arc::new(AtomicUsize::new(0));

@@ -7,5 +7,5 @@ use recado::once::{MemoryStore, Store};
 #[tokio::test(flavor = "multi_thread")]
 async fn in_memory() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    crate::suite::all(&[store]).await;
+    super::suite::all(&[store]).await;
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use recado::once::{Begun, OnceError, PostgresStore, Step, Store, in_transaction};
 use tokio_postgres::{Client, Config, NoTls};
 
-use crate::service::Postgres;
-use crate::suite::QUEUE;
+use super::service::Postgres;
+use super::suite::QUEUE;
 
 fn store(address: &str) -> PostgresStore {
     PostgresStore::new(address.parse::<Config>().unwrap())
@@ -24,8 +24,8 @@ async fn in_postgresql() {
     store(&address).create_table().await.unwrap();
     store(&address).create_table().await.expect("it is there already");
     let stores: Vec<Arc<dyn Store>> = (0..10).map(|_| connect(&address)).collect();
-    crate::suite::all(&stores).await;
-    crate::child::is_killed("postgres", &address, &stores[0]).await;
+    super::suite::all(&stores).await;
+    super::child::is_killed("postgres", &address, &stores[0]).await;
     rows_whose_time_is_over_go(&address).await;
     a_step_begins_also_while_they_cannot_go(&address).await;
     a_broken_connection_is_made_again(&address).await;

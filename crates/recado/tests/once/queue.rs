@@ -1,20 +1,16 @@
 //! The queue itself, in this process and on a server.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use recado::once::{OnceError, Store};
-use recado::{Error, Job, OpenOptions, Recado};
-use recado_server::{Config, Running};
+use recado::{Error, Job, Recado};
 use serde::{Deserialize, Serialize};
 
-use crate::suite::QUEUE;
-
-const SEGMENT_BYTES: u64 = 4 << 20;
+use super::suite::QUEUE;
+use crate::support::{options, serve};
 
 #[derive(Serialize, Deserialize)]
 struct Anything;
@@ -26,9 +22,7 @@ impl Job for Anything {
 }
 
 pub(crate) async fn embedded(dir: &Path) -> Recado {
-    let mut options = OpenOptions::default();
-    (options.segment_bytes, options.is_power_safe) = (SEGMENT_BYTES, false);
-    Recado::open_with(dir, options).await.unwrap()
+    Recado::open_with(dir, options()).await.unwrap()
 }
 
 /// A directory with a queue in it.
@@ -36,22 +30,6 @@ async fn with_queue(dir: &Path) -> Recado {
     let queue = embedded(dir).await;
     queue.enqueue(Anything).await.unwrap();
     queue
-}
-
-pub(crate) async fn serve(dir: &Path) -> Running {
-    let config = Config {
-        data_dir: dir.to_path_buf(),
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        durability: recado_log::Durability::Os,
-        payload_cache_bytes: 1 << 20,
-        memory_bytes: 64 << 20,
-        public_url: None,
-        insecure_no_auth: false,
-        auto_create_queues: true,
-        defaults: Default::default(),
-        queues: BTreeMap::new(),
-    };
-    recado_server::start(config).await.unwrap()
 }
 
 pub(crate) async fn connect(url: &str) -> Arc<dyn Store> {
@@ -62,7 +40,7 @@ pub(crate) async fn connect(url: &str) -> Arc<dyn Store> {
 async fn in_an_embedded_queue() {
     let dir = tempfile::tempdir().unwrap();
     let queue = with_queue(dir.path()).await;
-    crate::suite::all(&[queue.once_store()]).await;
+    super::suite::all(&[queue.once_store()]).await;
     queue.close().await.unwrap();
 }
 
@@ -76,8 +54,8 @@ async fn on_a_server() {
     for _ in 0..5 {
         stores.push(connect(&url).await);
     }
-    crate::suite::all(&stores).await;
-    crate::child::is_killed("queue", &url, &stores[0]).await;
+    super::suite::all(&stores).await;
+    super::child::is_killed("queue", &url, &stores[0]).await;
     running.stop().await.unwrap();
 }
 

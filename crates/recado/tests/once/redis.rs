@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::redis::aio::ConnectionManager;
 use recado::once::{Once, RedisStore, Step, Store};
 
-use crate::service::Redis;
-use crate::suite::QUEUE;
+use super::service::Redis;
+use super::suite::QUEUE;
 
 /// Connects as soon as the service is there.
 async fn manager(url: &str) -> ConnectionManager {
@@ -34,8 +34,8 @@ async fn in_redis() {
     for _ in 0..10 {
         stores.push(connect(&url).await);
     }
-    crate::suite::all(&stores).await;
-    crate::child::is_killed("redis", &url, &stores[0]).await;
+    super::suite::all(&stores).await;
+    super::child::is_killed("redis", &url, &stores[0]).await;
     a_key_that_redis_loses_is_a_step_never_done(&url).await;
 }
 
