@@ -6,6 +6,14 @@ exec </dev/null
 
 step() { printf '\n== %s\n' "$1"; }
 
+# Tests that hang are ended and seen: built first, so that the limit is for the tests alone.
+tests() {
+    local limit=20m
+    [ -z "${RECADO_LONG:-}" ] || limit=2h
+    cargo test --no-run --locked "$@"
+    timeout --verbose "$limit" cargo test --locked "$@"
+}
+
 scripts/setup.sh test
 
 step "formatting"
@@ -21,7 +29,7 @@ step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 step "tests"
-cargo test --workspace --exclude recado-sim --exclude recado-mutants --all-features --locked --no-fail-fast
+tests --workspace --exclude recado-sim --exclude recado-mutants --all-features --no-fail-fast
 
 step "the simulation, and the mistakes that it must find"
-cargo test -p recado-sim --features mutants --locked
+tests -p recado-sim --features mutants

@@ -18,19 +18,26 @@ use tokio::task::JoinHandle;
 /// Longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
+/// A test that takes so long hangs.
+const HANGS: Duration = Duration::from_secs(300);
+
 /// Runs each test over both.
 macro_rules! over_both {
     ($($test:ident)*) => {
         mod embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                super::$test(crate::support::World::embedded().await).await;
+                crate::support::ends(async {
+                    super::$test(crate::support::World::embedded().await).await;
+                }).await;
             })*
         }
         mod remote {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                super::$test(crate::support::World::remote().await).await;
+                crate::support::ends(async {
+                    super::$test(crate::support::World::remote().await).await;
+                }).await;
             })*
         }
     };
@@ -170,6 +177,11 @@ impl AtWork {
         let _ = self.stop.send(());
         self.done.await.unwrap().unwrap()
     }
+}
+
+/// A test, which fails when it hangs.
+pub(crate) async fn ends(test: impl Future<Output = ()>) {
+    assert!(tokio::time::timeout(HANGS, test).await.is_ok(), "it hangs");
 }
 
 /// Asks until it is so.
