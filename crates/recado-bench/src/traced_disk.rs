@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recado_log::{Disk, DiskFile, RealDisk};
 
-/// The thread whose writes are noted; the other one prepares segments.
-const COMMITTER: &str = "recado-commit";
+/// The thread whose writes are not noted: it prepares segments.
+const PREPARER: &str = "recado-prepare";
 
 /// Bytes written before each sync.
 #[derive(Debug, Default)]
@@ -90,8 +90,8 @@ struct TracedFile {
     trace: SharedTrace,
 }
 
-fn is_committer() -> bool {
-    std::thread::current().name() == Some(COMMITTER)
+fn is_noted() -> bool {
+    std::thread::current().name() != Some(PREPARER)
 }
 
 impl DiskFile for TracedFile {
@@ -105,7 +105,7 @@ impl DiskFile for TracedFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let written = self.file.write_at(bytes, offset)?;
-        if is_committer() {
+        if is_noted() {
             lock(&self.trace).unsynced += written;
         }
         Ok(written)
@@ -113,7 +113,7 @@ impl DiskFile for TracedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        if is_committer() {
+        if is_noted() {
             let mut trace = lock(&self.trace);
             let bytes = std::mem::take(&mut trace.unsynced);
             trace.syncs.push(bytes);

@@ -139,7 +139,7 @@ impl Committer {
         for queued in &taken {
             self.append(queued.position, &queued.batch)?;
             match (self.durability, queued.urgency) {
-                (Durability::Sync, Urgency::Now) => self.is_urgent = true,
+                (Durability::Sync, Urgency::Now | Urgency::Alone) => self.is_urgent = true,
                 (Durability::Sync, Urgency::Lazy) => {
                     has_lazy = true;
                     self.lazy_due.get_or_insert(now.saturating_add(LAZY_SYNC_DELAY_MAX));

@@ -126,6 +126,8 @@ pub struct FileLog {
 }
 
 struct Threads {
+    /// Start of the clock by which the engines are stepped.
+    started: Instant,
     committer: JoinHandle<()>,
     preparer: JoinHandle<()>,
 }
@@ -145,11 +147,12 @@ impl FileLog {
                 .spawn(body)
                 .map_err(|source| Error::io("start a thread for", &log.shared.disk.path(""), source))
         };
+        let started = Instant::now();
         let (shared, stepped) = (Arc::clone(&log.shared), engine.clone());
-        let committer = start("recado-commit", Box::new(move || run_committer(&shared, &stepped)))?;
+        let committer = start("recado-commit", Box::new(move || run_committer(&shared, &stepped, started)))?;
         let shared = Arc::clone(&log.shared);
-        let preparer = start("recado-prepare", Box::new(move || run_preparer(&shared, &engine)))?;
-        log.threads = Some(Threads { committer, preparer });
+        let preparer = start("recado-prepare", Box::new(move || run_preparer(&shared, &engine, started)))?;
+        log.threads = Some(Threads { started, committer, preparer });
         Ok((log, recovery))
     }
 
@@ -265,11 +268,17 @@ impl Log for FileLog {
         }
         let position = self.tip;
         lock(&self.shared.intake).queue.push(Queued { position, batch, urgency });
-        self.shared.notify_work();
         self.tip = geometry.seat(end);
         self.shared.set_tip(self.tip);
         if geometry.segment(self.tip) != geometry.segment(position) {
             self.shared.notify_chores();
+        }
+        match &self.threads {
+            Some(threads) if urgency == Urgency::Alone => {
+                self.engine.commit(threads.started.elapsed());
+                self.shared.notify_deadline();
+            }
+            _ => self.shared.notify_work(),
         }
         Ok(Position(position))
     }
@@ -354,28 +363,26 @@ impl Drop for FileLog {
     }
 }
 
-fn run_committer(shared: &Arc<Shared>, engine: &Engine) {
+fn run_committer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
     let _guard = Guard(Arc::clone(shared));
-    let start = Instant::now();
     loop {
-        match engine.commit(start.elapsed()) {
+        match engine.commit(started.elapsed()) {
             Step::Worked => {}
             Step::Idle { until } => {
-                shared.wait_for_work(until.map(|until| until.saturating_sub(start.elapsed())));
+                shared.wait_for_work(until.map(|until| until.saturating_sub(started.elapsed())));
             }
             Step::Ended => return,
         }
     }
 }
 
-fn run_preparer(shared: &Arc<Shared>, engine: &Engine) {
+fn run_preparer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
     let _guard = Guard(Arc::clone(shared));
-    let start = Instant::now();
     loop {
-        match engine.prepare(start.elapsed()) {
+        match engine.prepare(started.elapsed()) {
             Step::Worked => {}
             Step::Idle { until } => {
-                shared.wait_for_chores(until.map(|until| until.saturating_sub(start.elapsed())));
+                shared.wait_for_chores(until.map(|until| until.saturating_sub(started.elapsed())));
             }
             Step::Ended => return,
         }

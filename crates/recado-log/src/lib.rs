@@ -75,6 +75,9 @@ pub struct Batch {
 pub enum Urgency {
     /// It is synced with the next group commit.
     Now,
+    /// As [`Urgency::Now`], from an owner that has nothing else to do until then: the log may work within the call
+    /// instead of waking a thread for it.
+    Alone,
     /// It may wait up to 100 ms for its sync (it is written at once). Only for batches whose loss
     /// in a power failure is harmless: design rule "a batch that holds only receives".
     Lazy,
@@ -113,7 +116,8 @@ pub struct Usage {
     pub unit_bytes: u64,
 }
 
-/// The writer. It has one owner, the shard's thread; no call blocks on a sync.
+/// The writer. It has one owner, the shard's thread; no call blocks on a sync, but one that asks for it
+/// ([`Urgency::Alone`]).
 pub trait Log: Send {
     /// The position the next batch will get. It is known before the batch is built, so that state
     /// can point into a batch that is still being filled.

@@ -46,6 +46,8 @@ pub(crate) struct Intake {
     pub(crate) closing: bool,
     /// End at once.
     pub(crate) stopping: bool,
+    /// The committer's thread waits without a deadline.
+    pub(crate) endless: bool,
 }
 
 impl Intake {
@@ -174,11 +176,19 @@ impl Shared {
         self.work.notify_one();
     }
 
+    /// Something was committed on another thread, and the committer's own one has to see to what follows.
+    pub(crate) fn notify_deadline(&self) {
+        if std::mem::take(&mut lock(&self.intake).endless) {
+            self.notify_work();
+        }
+    }
+
     /// Waits until there is something to commit, or for `timeout`.
     pub(crate) fn wait_for_work(&self, timeout: Option<Duration>) {
-        let intake = lock(&self.intake);
+        let mut intake = lock(&self.intake);
+        intake.endless = timeout.is_none();
         match timeout {
-            None => drop(self.work.wait_while(intake, |intake| intake.is_idle())),
+            None => drop(self.work.wait_while(intake, |intake| intake.is_idle() && intake.endless)),
             Some(timeout) => drop(self.work.wait_timeout_while(intake, timeout, |intake| intake.is_idle())),
         }
     }

@@ -89,6 +89,8 @@ struct Lanes {
     gate: Gate,
     requests: Vec<Request>,
     internal: Vec<Internal>,
+    /// Requests that have come in since the start.
+    arrived: u64,
     /// Requests that the writer has taken and not yet decided.
     backlog: usize,
     /// Requests decided per second, as last measured; 0 is unknown.
@@ -106,7 +108,14 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
 impl Inbox {
     pub(crate) fn new(requests_max: usize, bell: Bell) -> Self {
-        let lanes = Lanes { gate: Gate::Open, requests: Vec::new(), internal: Vec::new(), backlog: 0, per_second: 0 };
+        let lanes = Lanes {
+            gate: Gate::Open,
+            requests: Vec::new(),
+            internal: Vec::new(),
+            arrived: 0,
+            backlog: 0,
+            per_second: 0,
+        };
         Self { lanes: Mutex::new(lanes), bell, requests_max }
     }
 
@@ -125,6 +134,7 @@ impl Inbox {
             return Err(Error::Overloaded { retry_after: retry_after(waiting, lanes.per_second) });
         }
         lanes.requests.push(request);
+        lanes.arrived += 1;
         drop(lanes);
         self.bell.ring();
         Ok(())
@@ -170,6 +180,12 @@ impl Inbox {
 
     pub(crate) fn gate(&self) -> Gate {
         self.lock().gate.clone()
+    }
+
+    /// How many requests have come in, and whether any is still to be decided.
+    pub(crate) fn arrived(&self) -> (u64, bool) {
+        let lanes = self.lock();
+        (lanes.arrived, !lanes.requests.is_empty() || lanes.backlog > 0)
     }
 
     /// Requests waiting, and how many may.

@@ -250,7 +250,8 @@ impl Shard {
         if self.backlog.is_empty() || no_room || self.writer.is_batch_full() {
             self.writer.submit(now)?;
         }
-        self.writer.deliver(now)?;
+        // The log may have worked within the submit.
+        self.writer.deliver(Now { elapsed: self.time.elapsed(), ..now })?;
         self.show_status(now);
         if self.phase == Phase::Stopped && self.writer.is_idle() {
             self.phase = Phase::Ended;

@@ -45,6 +45,8 @@ pub(crate) enum Room {
 struct Submitted {
     position: u64,
     at: Duration,
+    /// Requests that had come in by then.
+    arrived: u64,
 }
 
 pub(crate) struct Writer {
@@ -63,6 +65,8 @@ pub(crate) struct Writer {
     decided_at: u64,
     parked: Parked,
     submitted: VecDeque<Submitted>,
+    /// Nothing came in while the last batch was committed: whoever asks waits for each answer.
+    is_quiet: bool,
     newest: u64,
     committed: u64,
     /// The oldest lazy batch whose sync has not been asked for.
@@ -96,6 +100,7 @@ impl Writer {
             decided_at: 0,
             parked: Parked::default(),
             submitted: VecDeque::new(),
+            is_quiet: false,
             newest,
             committed: newest,
             lazy: None,
@@ -243,7 +248,14 @@ impl Writer {
         let tail = Bytes::from(tail);
         self.appended_bytes += (head.len() + tail.len()) as u64;
         self.shared.cache.put_written(position, tail.clone(), held);
-        let urgency = if lazy { Urgency::Lazy } else { Urgency::Now };
+        let (arrived, has_more) = self.shared.inbox.arrived();
+        let urgency = if lazy {
+            Urgency::Lazy
+        } else if self.is_quiet && self.submitted.is_empty() && !has_more {
+            Urgency::Alone
+        } else {
+            Urgency::Now
+        };
         let given = self.log.submit(Batch { head, tail }, urgency)?;
         assert_eq!(given.0, position, "the state points into this batch: it must stand where the log said");
         if lazy {
@@ -254,7 +266,7 @@ impl Writer {
         }
         assert!(position > self.newest, "positions grow");
         self.newest = position;
-        self.submitted.push_back(Submitted { position, at: now.elapsed });
+        self.submitted.push_back(Submitted { position, at: now.elapsed, arrived });
         Ok(true)
     }
 
@@ -264,6 +276,7 @@ impl Writer {
         self.committed = self.log.committed()?.0;
         while let Some(oldest) = self.submitted.front().filter(|oldest| oldest.position <= self.committed) {
             self.commit_times.add(now.elapsed.saturating_sub(oldest.at));
+            self.is_quiet = self.shared.inbox.arrived().0 == oldest.arrived;
             self.submitted.pop_front();
         }
         self.parked.release(self.committed, written, &self.shared);

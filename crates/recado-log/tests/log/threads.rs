@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use recado_log::sim::{Fault, SimDisk};
 use recado_log::{Class, Disk, Error, FileLog, Log, Options, Position, RealDisk, Recovery, Urgency, Wake};
@@ -111,6 +112,38 @@ fn a_lazy_batch_is_committed_without_anyone_asking() {
     let mut running = Running::open(SimDisk::new(1).disk(), &options());
     let position = running.log.submit(numbered(0, 10), Urgency::Lazy).unwrap();
     running.wait_committed(position);
+}
+
+#[test]
+fn an_owner_alone_finds_its_batch_committed() {
+    for options in [options(), os_options()] {
+        let sim = SimDisk::new(1);
+        let mut running = Running::open(sim.disk(), &options);
+        running.wait(|log| log.room(Class::Produce) > 1_000);
+        for number in 0..3 {
+            let position = running.log.submit(numbered(number, 10), Urgency::Alone).unwrap();
+            assert_eq!(running.log.committed().unwrap(), position);
+        }
+        // The committer's thread slept without a deadline, and yet moves the watermark when nothing more comes.
+        let (before, given_up) = (sim.operations(), Instant::now() + Duration::from_secs(60));
+        while sim.operations() < before + 2 {
+            assert!(Instant::now() < given_up, "the watermark never moved");
+            std::thread::yield_now();
+        }
+        running.log.close().unwrap();
+        assert_eq!(Running::open(sim.disk(), &options).recovery.batches, 3);
+    }
+}
+
+#[test]
+fn a_sync_that_fails_within_a_submit_poisons() {
+    let sim = SimDisk::new(1);
+    let mut running = Running::open(sim.disk(), &options());
+    running.wait(|log| log.room(Class::Produce) > 1_000);
+    sim.fail_at(sim.operations() + 1, Fault::Io);
+    running.log.submit(numbered(0, 10), Urgency::Alone).unwrap();
+    assert!(matches!(running.log.committed(), Err(Error::Poisoned { .. })));
+    assert!(matches!(running.log.close(), Err(Error::Poisoned { .. })));
 }
 
 #[test]
