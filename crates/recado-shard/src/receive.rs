@@ -211,6 +211,13 @@ impl Shard {
         }
         let worker = worker.map(|worker| self.writer.state.worker_hash(worker));
         let deadline = now.elapsed + request.wait;
+        if let (Some(worker), Some(attempt)) = (worker, request.receive.attempt_id.as_deref())
+            && let Some(earlier) = self.waiters.take_same(worker, attempt)
+        {
+            // Its caller asks anew because its connection hangs: a job handed to it would not be seen.
+            self.leave(now, &earlier);
+            self.answer_receive(now, *earlier.request, Attempt::NoSpace);
+        }
         let woken = wants_space.then(|| queues.clone());
         self.waiters.add(Waiter { request, queues, worker, deadline });
         self.waiters.wake(woken.into_iter().flatten());

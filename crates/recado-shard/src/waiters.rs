@@ -134,6 +134,14 @@ impl Waiters {
         None
     }
 
+    /// The waiter of this worker with this `attemptId`.
+    pub(crate) fn take_same(&mut self, worker: u128, attempt: &str) -> Option<Waiter> {
+        let mut ids = self.by_worker.get(&worker)?.iter().copied();
+        let is_same = |id: &u64| self.receive(*id).is_some_and(|own| own.attempt_id.as_deref() == Some(attempt));
+        let id = ids.find(is_same)?;
+        self.take(id)
+    }
+
     /// The wait that ends first.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)

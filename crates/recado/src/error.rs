@@ -106,9 +106,9 @@ impl Error {
         matches!(self, Self::Refused(problem) if matches!(problem.status(), 401 | 403 | 503))
     }
 
-    /// Whether what was asked is no request at all, and will not become one.
-    pub(crate) fn is_invalid(&self) -> bool {
-        matches!(self, Self::Refused(problem) if problem.status() == 400)
+    /// Whether an answer did not come in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::AnswerLost { source, .. } if source.is_timeout())
     }
 
     /// What a refusal or an unavailable queue becomes.

@@ -25,6 +25,8 @@ mod network;
 mod once;
 #[path = "library/process.rs"]
 mod process;
+#[path = "library/proxy.rs"]
+mod proxy;
 #[path = "library/shutdown.rs"]
 mod shutdown;
 #[path = "library/work.rs"]

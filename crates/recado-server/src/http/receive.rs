@@ -46,7 +46,7 @@ pub(crate) struct ReceiveBody<'a> {
     /// Done first.
     #[serde(borrow, default)]
     settle: Option<Vec<SettleBody<'a>>>,
-    /// The same within 5 minutes gets the same jobs.
+    /// The same within 5 minutes gets the same jobs; with `worker` it also ends a wait under it that is still open.
     attempt_id: Option<Box<str>>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ReceiveManyBody<'a> {
     /// Done first.
     #[serde(borrow, default)]
     settle: Option<Vec<SettleBody<'a>>>,
-    /// The same within 5 minutes gets the same jobs.
+    /// The same within 5 minutes gets the same jobs; with `worker` it also ends a wait under it that is still open.
     attempt_id: Option<Box<str>>,
 }
 

@@ -258,3 +258,22 @@ fn a_waiter_follows_the_name_of_a_queue_that_was_deleted_and_made_again() {
     let received = waiting.poll().expect("it is served").unwrap();
     assert_eq!(received.jobs.len(), 1);
 }
+
+/// A worker whose connection hangs asks anew over another one: what comes then must not go into the first.
+#[test]
+fn a_wait_that_is_asked_again_ends_and_the_new_one_gets_the_job() {
+    let asked =
+        |attempt: &str| Receive { worker: Some("w".into()), attempt_id: Some(attempt.into()), ..receive("mail", 1) };
+    let mut world = World::new();
+    let mut hanging = world.receive(asked("a"), WAIT).begin();
+    let mut other = world.receive(asked("b"), WAIT).begin();
+    world.quiesce();
+    let mut anew = world.receive(asked("a"), WAIT).begin();
+    world.quiesce();
+    assert!(hanging.poll().expect("it ends").unwrap().jobs.is_empty());
+    assert!(other.poll().is_none());
+    assert_eq!(world.handle.status().waiting, 2);
+    world.enqueue("mail", &["1", "2"]);
+    world.quiesce();
+    assert_eq!(anew.poll().expect("it has a job").unwrap().jobs.len(), 1);
+}

@@ -14,7 +14,7 @@ use recado_core::{
 use recado_log::Durability;
 use recado_shard::{Clock, FileOptions, FilledJob, Handle, OpenError, Service, SystemClock};
 
-use super::{JobNow, Placed, Received, SettleAnswer, Settled};
+use super::{JobNow, Placed, Received, SettleAnswer, Settled, Times};
 use crate::delivery::{Delivery, JobFailure};
 use crate::error::Error;
 
@@ -80,11 +80,11 @@ impl Embedded {
         &self,
         receive: &Receive,
         settle: Vec<Settle>,
-        wait: Duration,
+        times: Times,
     ) -> Result<Received, Error> {
         // No answer gets lost here.
         let receive = Receive { attempt_id: None, ..receive.clone() };
-        let received = self.handle.receive(receive, settle, wait).await?;
+        let received = self.handle.receive(receive, settle, times.wait).await?;
         let answer = answer(received.settled, received.cancel_requested);
         let now = self.clock.wall_ms();
         let deliver = |(delivered, job): (Delivered, FilledJob)| self.delivery(delivered, job, now);

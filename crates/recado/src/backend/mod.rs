@@ -58,6 +58,18 @@ pub(crate) struct Received {
     pub(crate) answer: SettleAnswer,
 }
 
+/// How long a receive may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// It waits so long for a job.
+    pub(crate) wait: Duration,
+    /// An answer of a server that takes longer than this, the wait included, is given up.
+    pub(crate) answer: Duration,
+}
+
+/// Longest time for an answer that waits for nothing.
+pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
 /// A job as it is now.
 #[derive(Clone, Debug)]
 pub(crate) struct JobNow {
@@ -91,15 +103,15 @@ impl Backend {
         either!(self, backend => backend.enqueue(queue, jobs))
     }
 
-    /// Settles `settle`, then takes jobs, waiting up to `wait` for the first. Dropped before it is ready it
-    /// hands nothing out over an embedded queue; over a server [`Backend::reclaim`] finds what was handed out.
+    /// Settles `settle`, then takes jobs, waiting for the first. Dropped before it is ready it hands nothing out
+    /// over an embedded queue; over a server [`Backend::reclaim`] finds what was handed out.
     pub(crate) async fn receive(
         &self,
         receive: &Receive,
         settle: Vec<Settle>,
-        wait: Duration,
+        times: Times,
     ) -> Result<Received, Error> {
-        either!(self, backend => backend.receive(receive, settle, wait))
+        either!(self, backend => backend.receive(receive, settle, times))
     }
 
     /// What a receive that was dropped has handed out, which nobody knows of.
@@ -110,8 +122,12 @@ impl Backend {
         }
     }
 
-    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
-        either!(self, backend => backend.settle(settle))
+    /// An answer of a server that takes longer than `answer` is given up.
+    pub(crate) async fn settle(&self, settle: Vec<Settle>, answer: Duration) -> Result<SettleAnswer, Error> {
+        match self {
+            Self::Embedded(embedded) => embedded.settle(settle).await,
+            Self::Remote(remote) => remote.settle(settle, answer).await,
+        }
     }
 
     /// The job, as it is when it has ended or after `wait`.

@@ -20,6 +20,8 @@ pub(super) struct Lease {
     pub(super) extend_at: Instant,
 }
 
+/// Progress of a job is sent at most so often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time between two extends of a job.
 const EXTEND_EVERY_MIN: Duration = Duration::from_millis(20);
 
@@ -72,8 +74,10 @@ pub(super) struct Held {
     pub(super) is_lost: bool,
     /// Its end cannot be taken now, as while the disk is full: it is held until it can.
     pub(super) is_put_off: bool,
-    /// JSON text, not yet sent.
-    pub(super) progress: Option<Vec<u8>>,
+    /// What its handler last said, as JSON text, until the queue has it.
+    progress: Option<Vec<u8>>,
+    /// It is on its way.
+    is_progress_sent: bool,
 }
 
 impl Held {
@@ -86,6 +90,7 @@ impl Held {
             is_lost: false,
             is_put_off: false,
             progress: None,
+            is_progress_sent: false,
         }
     }
 
@@ -114,8 +119,15 @@ impl Held {
         }
     }
 
+    /// Its handler has said how far it is.
+    pub(super) fn said(&mut self, progress: Vec<u8>, now: Instant) {
+        (self.progress, self.is_progress_sent) = (Some(progress), false);
+        self.lease.extend_at = self.lease.extend_at.min(now + PROGRESS_EVERY);
+    }
+
     /// A heartbeat was granted. What its handler has said since is due as soon as before.
     pub(super) fn extended(&mut self, visible_at: u64, now: Instant) {
+        self.progress.take_if(|_| self.is_progress_sent);
         let said = self.progress.is_some().then_some(self.lease.extend_at);
         self.lease.extended(visible_at, now);
         self.lease.extend_at = said.map_or(self.lease.extend_at, |at| at.min(self.lease.extend_at));
@@ -124,8 +136,14 @@ impl Held {
     /// A heartbeat.
     pub(super) fn extend(&mut self, visibility_ms: Option<u64>, now: Instant) -> Settle {
         self.lease.sent(now);
-        let progress = self.progress.take();
-        self.settle(Outcome::Extend { visibility_ms, progress })
+        self.is_progress_sent = self.progress.is_some();
+        self.settle(Outcome::Extend { visibility_ms, progress: self.progress.clone() })
+    }
+
+    /// A heartbeat was not answered: it is made again then, if none is due before.
+    pub(super) fn extend_again(&mut self, at: Instant) {
+        self.is_progress_sent = false;
+        self.lease.extend_at = self.lease.extend_at.min(at);
     }
 }
 
@@ -150,6 +168,12 @@ impl Book {
     /// An extend may be due as early as then.
     pub(super) fn hasten(&mut self, at: Instant) {
         self.check_at = Some(self.check_at.map_or(at, |check_at| check_at.min(at)));
+    }
+
+    /// Time left of the lease that ends first, of those that are not lost.
+    pub(super) fn shortest_left(&self, now: Instant) -> Duration {
+        let ends = self.held.values().filter(|held| !held.is_lost).map(|held| held.lease.ends).min();
+        ends.map_or(Duration::MAX, |ends| ends.saturating_duration_since(now))
     }
 
     pub(super) fn of_job(&mut self, id: JobId) -> Option<(u64, &mut Held)> {
@@ -253,9 +277,26 @@ pub(super) mod tests {
     fn what_was_said_while_a_heartbeat_was_under_way_is_not_late() {
         let now = Instant::now();
         let mut held = Held::new(delivery(Duration::from_secs(30)), now);
-        let soon = now + Duration::from_secs(1);
-        (held.progress, held.lease.extend_at) = (Some(b"0.5".to_vec()), soon);
+        held.said(b"0.4".to_vec(), now);
+        held.extend(None, now);
+        held.said(b"0.5".to_vec(), now);
         held.extended(1_000_000, now);
-        assert_eq!(held.lease.extend_at, soon);
+        assert_eq!(held.lease.extend_at, now + PROGRESS_EVERY);
+        let Outcome::Extend { progress, .. } = held.extend(None, now).outcome else { panic!("no heartbeat") };
+        assert_eq!(progress.as_deref(), Some(&b"0.5"[..]));
+    }
+
+    #[test]
+    fn a_heartbeat_that_was_not_answered_is_made_again_with_what_it_said() {
+        let now = Instant::now();
+        let mut held = Held::new(delivery(Duration::from_secs(30)), now);
+        held.said(b"0.5".to_vec(), now);
+        let sent = held.extend(None, now);
+        held.extend_again(now);
+        assert_eq!(held.lease.extend_at, now);
+        assert_eq!(held.extend(None, now), sent);
+        held.extended(1_000_000, now);
+        let Outcome::Extend { progress, .. } = held.extend(None, now).outcome else { panic!("no heartbeat") };
+        assert_eq!(progress, None, "the queue has it");
     }
 }

@@ -1,135 +1,14 @@
-//! A server behind a bad network: a proxy that loses answers, holds them, gives its own, counts requests, and
-//! goes away.
+//! A server behind a bad network.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use recado::{BoxError, ConnectOptions, Recado, Worker};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use recado::{BoxError, ConnectOptions, Ctx, Recado, Worker};
+use tokio::sync::Notify;
 
+use crate::proxy::{Fate, Proxy};
 use crate::support::{AtWork, LONG, Mail, World, mail, reaches, until};
-
-#[derive(Default)]
-struct Weather {
-    /// What becomes of the next requests with this in their first line, one after the other.
-    fates: Mutex<VecDeque<(&'static str, Fate)>>,
-    lost: AtomicUsize,
-    /// Answers stay in the proxy.
-    holds: AtomicBool,
-    held: AtomicUsize,
-    requests: AtomicUsize,
-}
-
-#[derive(Clone, Copy)]
-enum Fate {
-    /// The server does it; its answer is lost, and the connection with it.
-    Lost,
-    /// The server does it; the proxy answers with this status and a page of its own.
-    Hidden(&'static str),
-    /// The server never sees it; the proxy answers.
-    Refused(&'static str),
-}
-
-fn page(status: &str) -> String {
-    format!("HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>")
-}
-
-struct Proxy {
-    weather: Arc<Weather>,
-    address: SocketAddr,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Proxy {
-    async fn start(listen: SocketAddr, server: SocketAddr) -> Self {
-        let listener = TcpListener::bind(listen).await.unwrap();
-        let weather = Arc::new(Weather::default());
-        let (address, shared) = (listener.local_addr().unwrap(), Arc::clone(&weather));
-        let task = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
-            while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(carry(client, server, Arc::clone(&shared)));
-            }
-        });
-        Self { weather, address, task }
-    }
-
-    async fn before(world: &World) -> (Self, Recado) {
-        let proxy = Self::start(SocketAddr::from(([127, 0, 0, 1], 0)), world.address().unwrap()).await;
-        let recado = Recado::connect(&format!("http://{}", proxy.address)).await.unwrap();
-        (proxy, recado)
-    }
-
-    fn meet(&self, path: &'static str, fates: impl IntoIterator<Item = Fate>) {
-        self.weather.fates.lock().unwrap().extend(fates.into_iter().map(|fate| (path, fate)));
-    }
-
-    fn lose(&self, path: &'static str) {
-        self.meet(path, [Fate::Lost]);
-    }
-
-    fn lost(&self) -> usize {
-        self.weather.lost.load(Ordering::SeqCst)
-    }
-}
-
-async fn carry(client: TcpStream, server: SocketAddr, weather: Arc<Weather>) {
-    let Ok(server) = TcpStream::connect(server).await else { return };
-    let ((from_client, mut to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let fate = OnceLock::new();
-    tokio::select! {
-        () = requests(from_client, to_server, &weather, &fate) => {}
-        () = answers(from_server, &mut to_client, &weather, &fate) => {}
-    }
-    if let Some(Fate::Hidden(status) | Fate::Refused(status)) = fate.get() {
-        drop(to_client.write_all(page(status).as_bytes()).await);
-    }
-}
-
-/// Ends when a request is not to reach the server.
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, weather: &Weather, fate: &OnceLock<Fate>) {
-    let mut bytes = vec![0; 64 << 10];
-    while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        let text = String::from_utf8_lossy(&bytes[..read]);
-        if text.starts_with("POST ") || text.starts_with("GET ") {
-            weather.requests.fetch_add(1, Ordering::SeqCst);
-            let mut fates = weather.fates.lock().unwrap();
-            let is_met = |(path, _): &mut (&str, _)| text.lines().next().is_some_and(|line| line.contains(*path));
-            if let Some((_, met)) = fates.pop_front_if(is_met) {
-                fate.set(met).ok().unwrap();
-                if matches!(met, Fate::Refused(_)) {
-                    return;
-                }
-            }
-        }
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Ends when an answer is not to reach the client.
-async fn answers(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, weather: &Weather, fate: &OnceLock<Fate>) {
-    let mut bytes = vec![0; 64 << 10];
-    while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        if fate.get().is_some() {
-            weather.lost.fetch_add(1, Ordering::SeqCst);
-            return;
-        }
-        if weather.holds.load(Ordering::SeqCst) {
-            weather.held.fetch_add(1, Ordering::SeqCst);
-            std::future::pending::<()>().await;
-        }
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
-        }
-    }
-}
 
 fn done(recado: &Recado) -> recado::WorkerBuilder {
     Worker::builder(recado).handle(|_, _: Mail| async { Ok::<_, BoxError>(String::new()) })
@@ -319,4 +198,102 @@ async fn a_worker_needs_far_fewer_requests_than_jobs() {
     let requests = proxy.weather.requests.load(Ordering::SeqCst);
     assert_eq!((summary.completed, summary.calls), (JOBS as u64, requests as u64));
     assert!(requests * 5 < JOBS, "{requests} requests for {JOBS} jobs");
+}
+
+/// A worker that takes a job and is never heard of again.
+async fn take_and_leave(world: &World, queue: &str, lease: Duration) {
+    let url = format!("http://{}/v1/queues/{queue}/receive", world.address().unwrap());
+    let body = format!("{{\"visibilityTimeout\":\"{}s\"}}", lease.as_secs());
+    let request = reqwest::Client::new().post(url).header("content-type", "application/json").body(body);
+    let answer = request.send().await.unwrap().text().await.unwrap();
+    assert!(answer.contains("receipt"), "{answer}");
+}
+
+/// Long enough that a machine which stands still for a second loses none.
+const LEASE: Duration = Duration::from_secs(6);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_leave_connections_that_fell_silent_and_the_worker_goes_on() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let go_on = Arc::new(Notify::new());
+    let goes_on = Arc::clone(&go_on);
+    let run = move |ctx: Ctx, job: Mail| {
+        let goes_on = Arc::clone(&goes_on);
+        async move {
+            if job.to == "long" {
+                ctx.progress(0.5);
+                goes_on.notified().await;
+                ctx.progress(0.75);
+                goes_on.notified().await;
+            }
+            Ok::<_, BoxError>(String::new())
+        }
+    };
+    let worker = AtWork::start(Worker::builder(&recado).concurrency(2).visibility(LEASE).handle(run));
+    let long = world.recado.enqueue(mail("long")).await.unwrap().id.unwrap();
+    let said = async || world.recado.job(long).await.unwrap().progress().map(|json| json.get().to_owned());
+    // Its connection is used again for the next heartbeat.
+    until("a heartbeat", async || said().await.as_deref() == Some("0.5")).await;
+    // Others stand idle, as dead as that one soon.
+    futures_util::future::join_all((0..8).map(|_| recado.job(long))).await;
+    proxy.fall_silent();
+    go_on.notify_one();
+    // Taken later, for as long, without a heartbeat: when it lapses, so would the other have.
+    let witness = world.recado.enqueue(mail("witness")).queue("witness").await.unwrap().id.unwrap();
+    take_and_leave(&world, "witness", LEASE).await;
+    // Handed to the receive that waits, over a connection on which nothing comes any more.
+    let next = world.recado.enqueue(mail("next")).await.unwrap().id.unwrap();
+    until("it lapsed", async || world.recado.job(witness).await.unwrap().errors().len() == 1).await;
+    let job = world.recado.job(long).await.unwrap();
+    assert_eq!((job.state(), job.deliveries()), ("inFlight", 1));
+    assert_eq!(said().await.as_deref(), Some("0.75"), "what the lost heartbeat said is not lost");
+    let job = reaches(&world.recado, next, "completed").await;
+    assert_eq!((job.attempts(), job.deliveries()), (1, 1));
+    go_on.notify_one();
+    let job = reaches(&world.recado, long, "completed").await;
+    assert_eq!((job.attempts(), job.deliveries()), (1, 1));
+    assert_eq!(worker.stop().await.completed, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_a_receive_took_into_silence_is_settled_before_its_lease_is_over() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let proxy = Arc::new(proxy);
+    let falls = Arc::clone(&proxy);
+    let run = move |_, _: Mail| {
+        falls.fall_silent();
+        async { Ok::<_, BoxError>(String::new()) }
+    };
+    let worker = AtWork::start(Worker::builder(&recado).visibility(LEASE).handle(run));
+    let id = world.recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    let job = reaches(&world.recado, id, "completed").await;
+    assert_eq!((job.attempts(), job.deliveries(), job.errors().len()), (1, 1, 0));
+    let summary = worker.stop().await;
+    assert_eq!((summary.completed, summary.overtaken), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_holds_nothing_stops_though_nobody_answers() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    let stops = async |worker: AtWork| {
+        let stopped = tokio::time::timeout(LONG, worker.stop()).await;
+        assert_eq!(stopped.expect("it does not wait for its grace period").completed, 0);
+    };
+    let builder = |recado| done(recado).grace(Duration::MAX);
+    let worker = AtWork::start(builder(&recado));
+    until("it waits", async || proxy.weather.requests.load(Ordering::SeqCst) > 0).await;
+    proxy.weather.holds.store(true, Ordering::SeqCst);
+    stops(worker).await;
+    let address = proxy.address;
+    proxy.task.abort();
+    drop(proxy.task.await);
+    let worker = AtWork::start(builder(&recado));
+    let hasty = Recado::connect(&format!("http://{address}")).await.unwrap();
+    let another = AtWork::start(builder(&hasty));
+    tokio::task::yield_now().await;
+    stops(worker).await;
+    stops(another).await;
 }

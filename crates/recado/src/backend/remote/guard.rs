@@ -10,7 +10,8 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Remote;
+use super::super::{ANSWER_TIME_MAX, Times};
+use super::{AT_ONCE, Remote};
 use crate::error::Error;
 
 #[derive(Serialize)]
@@ -44,6 +45,9 @@ struct BegunBody<'a> {
     until: Option<&'a str>,
 }
 
+/// Shortest time for the answer to an extend.
+const EXTEND_TIME_MIN: Duration = Duration::from_secs(1);
+
 impl Remote {
     /// A begin whose answer got lost is made again, and meets itself: then the key is free at its deadline.
     pub(crate) async fn begin_guard(&self, begin: &GuardBegin) -> Result<Once, Error> {
@@ -55,7 +59,7 @@ impl Remote {
         };
         let body = write(&body)?;
         let path = path(&begin.queue, &begin.key, "begin");
-        let answer = self.ask(Method::POST, &path, Some(body), Duration::ZERO).await?;
+        let answer = self.ask(Method::POST, &path, Some(body), AT_ONCE).await?;
         read(&answer).map_err(|what| self.http.protocol(what))
     }
 
@@ -68,7 +72,14 @@ impl Remote {
         let result = result.map(serde_json::from_slice).transpose().map_err(Error::json("the result is not JSON"))?;
         let body = write(&UseBody { token: &wanted.token, result, hold_for })?;
         let path = path(&wanted.queue, &wanted.key, verb);
-        self.ask(Method::POST, &path, Some(body), Duration::ZERO).await.map(drop)
+        let answer = match &wanted.action {
+            // Holds are extended three times within theirs: one that hangs must leave time for another.
+            GuardAction::Extend { hold_ms } => {
+                Duration::from_millis(*hold_ms / 6).clamp(EXTEND_TIME_MIN, ANSWER_TIME_MAX)
+            }
+            _ => ANSWER_TIME_MAX,
+        };
+        self.ask(Method::POST, &path, Some(body), Times { answer, ..AT_ONCE }).await.map(drop)
     }
 }
 

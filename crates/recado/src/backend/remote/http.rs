@@ -1,7 +1,7 @@
 //! One request and its answer, and how long to go on asking.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +14,18 @@ use crate::error::Error;
 use crate::pause::Pauses;
 
 pub(super) struct Http {
-    client: reqwest::Client,
+    /// With its connections. Another one takes its place when an answer did not come in time.
+    client: RwLock<Pool>,
+    headers: HeaderMap,
     base: Url,
     url: Arc<str>,
+}
+
+#[derive(Clone)]
+struct Pool {
+    client: reqwest::Client,
+    /// Which one it is.
+    number: u64,
 }
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -40,24 +49,25 @@ impl Http {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut client = reqwest::Client::builder()
-            .default_headers(headers)
-            .connect_timeout(CONNECT_TIME_MAX)
-            .tcp_nodelay(true)
-            // The server leaves an idle connection after 75 s.
-            .pool_idle_timeout(IDLE_TIME_MAX)
-            .redirect(reqwest::redirect::Policy::none());
-        if is_loopback(&base) {
-            // A proxy for the outside world is never the way to this machine.
-            client = client.no_proxy();
+        let client = client(&base, &headers).map_err(|error| wrong(&cause(&error)))?;
+        Ok(Self { client: RwLock::new(Pool { client, number: 0 }), headers, base, url: text.into() })
+    }
+
+    fn pool(&self) -> Pool {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A network that has dropped one connection without a word has dropped its neighbours too: nothing more is sent
+    /// over those that are open. What is under way on them may still be answered.
+    fn leave(&self, number: u64) {
+        let mut pool = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        if pool.number != number {
+            return;
         }
-        #[cfg(feature = "tls")]
-        if base.scheme() == "http" {
-            // A machine may have no root certificates, and then needs none.
-            client = client.tls_certs_only([]);
+        match client(&self.base, &self.headers) {
+            Ok(client) => *pool = Pool { client, number: number + 1 },
+            Err(error) => tracing::warn!(error = cause(&error), "no new connections can be made: the old ones stay"),
         }
-        let client = client.build().map_err(|error| wrong(&cause(&error)))?;
-        Ok(Self { client, base, url: text.into() })
     }
 
     /// One request, one answer: its body, if it was a success.
@@ -69,13 +79,20 @@ impl Http {
         timeout: Duration,
     ) -> Result<Bytes, Error> {
         let url = self.base.join(path.trim_start_matches('/')).map_err(|error| self.protocol(error.to_string()))?;
-        let mut request = self.client.request(method, url).timeout(timeout);
+        let pool = self.pool();
+        let mut request = pool.client.request(method, url).timeout(timeout);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
         }
-        let answer = request.send().await.map_err(|error| self.broken(error))?;
+        let broken = |error: reqwest::Error| {
+            if error.is_timeout() && !error.is_connect() {
+                self.leave(pool.number);
+            }
+            self.broken(error)
+        };
+        let answer = request.send().await.map_err(broken)?;
         let (status, failed) = (answer.status(), answer.error_for_status_ref().err());
-        let body = answer.bytes().await.map_err(|error| self.broken(error))?;
+        let body = answer.bytes().await.map_err(broken)?;
         if status.is_success() {
             return Ok(body);
         }
@@ -96,6 +113,26 @@ impl Http {
     pub(super) fn protocol(&self, what: String) -> Error {
         Error::Protocol { url: Arc::clone(&self.url), what: what.into() }
     }
+}
+
+fn client(base: &Url, headers: &HeaderMap) -> reqwest::Result<reqwest::Client> {
+    let mut client = reqwest::Client::builder()
+        .default_headers(headers.clone())
+        .connect_timeout(CONNECT_TIME_MAX)
+        .tcp_nodelay(true)
+        // The server leaves an idle connection after 75 s.
+        .pool_idle_timeout(IDLE_TIME_MAX)
+        .redirect(reqwest::redirect::Policy::none());
+    if is_loopback(base) {
+        // A proxy for the outside world is never the way to this machine.
+        client = client.no_proxy();
+    }
+    #[cfg(feature = "tls")]
+    if base.scheme() == "http" {
+        // A machine may have no root certificates, and then needs none.
+        client = client.tls_certs_only([]);
+    }
+    client.build()
 }
 
 /// Of a client that cannot be built the error itself says only that.

@@ -14,9 +14,9 @@ use reqwest::Method;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::Placed;
+use super::super::{ANSWER_TIME_MAX, Placed};
 use super::http::{Http, Patience};
-use super::{ANSWER_TIME_MAX, wire};
+use super::wire;
 use crate::error::Error;
 
 /// Batches of one queue that are under way at the same time.

@@ -12,7 +12,7 @@ use recado_core::{JobId, NewJob, Receive, Settle};
 use reqwest::Method;
 use tokio::time::Instant;
 
-use super::{JobNow, Placed, Received, SettleAnswer};
+use super::{ANSWER_TIME_MAX, JobNow, Placed, Received, SettleAnswer, Times};
 use crate::delivery::Delivery;
 use crate::error::Error;
 
@@ -42,8 +42,11 @@ pub(crate) struct Remote {
     deadline: Duration,
 }
 
-/// How long a settle or a receive that does not wait may take to be answered.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+/// For the answer to a stopping worker that asks what it was handed: it must not hold up the stop.
+const RECLAIM_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// A call that waits for nothing.
+const AT_ONCE: Times = Times { wait: Duration::ZERO, answer: ANSWER_TIME_MAX };
 
 impl Remote {
     pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, Error> {
@@ -60,10 +63,10 @@ impl Remote {
         &self,
         receive: &Receive,
         settle: Vec<Settle>,
-        wait: Duration,
+        times: Times,
     ) -> Result<Received, Error> {
-        let body = wire::receive(receive, &settle, wait)?;
-        let answer = self.http.call(Method::POST, "/v1/receive", Some(body), wait + ANSWER_TIME_MAX).await?;
+        let body = wire::receive(receive, &settle, times.wait)?;
+        let answer = self.http.call(Method::POST, "/v1/receive", Some(body), times.answer).await?;
         wire::received(&answer).map_err(|what| self.http.protocol(what))
     }
 
@@ -71,30 +74,32 @@ impl Remote {
     /// given back like the others.
     pub(crate) async fn reclaim(&self, receive: &Receive) -> Result<Vec<Delivery>, Error> {
         let again = Receive { max: 1, ..receive.clone() };
-        Ok(self.receive(&again, Vec::new(), Duration::ZERO).await?.jobs)
+        let times = Times { wait: Duration::ZERO, answer: RECLAIM_TIME_MAX };
+        Ok(self.receive(&again, Vec::new(), times).await?.jobs)
     }
 
-    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
+    pub(crate) async fn settle(&self, settle: Vec<Settle>, answer: Duration) -> Result<SettleAnswer, Error> {
         let body = wire::settle(&settle)?;
-        let answer = self.http.call(Method::POST, "/v1/settle", Some(body), ANSWER_TIME_MAX).await?;
+        let answer = self.http.call(Method::POST, "/v1/settle", Some(body), answer).await?;
         wire::settled(&answer).map_err(|what| self.http.protocol(what))
     }
 
     pub(crate) async fn job(&self, id: JobId, wait: Duration) -> Result<JobNow, Error> {
         let path = format!("/v1/jobs/{id}?wait={}ms", wait.as_millis());
-        let answer = self.ask(Method::GET, &path, None, wait).await?;
+        let times = Times { wait, answer: wait + ANSWER_TIME_MAX };
+        let answer = self.ask(Method::GET, &path, None, times).await?;
         wire::job(&answer).map_err(|what| self.http.protocol(what))
     }
 
     pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[&str]) -> Result<Vec<JobNow>, Error> {
         let path = format!("/v1/queues/{queue}/jobs?type={kind}&state={}&limit=1000", states.join(","));
-        let answer = self.ask(Method::GET, &path, None, Duration::ZERO).await?;
+        let answer = self.ask(Method::GET, &path, None, AT_ONCE).await?;
         wire::jobs(&answer).map_err(|what| self.http.protocol(what))
     }
 
     pub(crate) async fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<(), Error> {
         let body = reason.map(wire::reason).transpose()?;
-        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), body, Duration::ZERO).await.map(drop)
+        self.ask(Method::DELETE, &format!("/v1/jobs/{id}"), body, AT_ONCE).await.map(drop)
     }
 
     /// A call that changes nothing more when it is made twice, repeated until the deadline.
@@ -103,11 +108,11 @@ impl Remote {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-        wait: Duration,
+        times: Times,
     ) -> Result<bytes::Bytes, Error> {
-        let mut patience = Patience::until(Instant::now().checked_add(self.deadline.saturating_add(wait)));
+        let mut patience = Patience::until(Instant::now().checked_add(self.deadline.saturating_add(times.wait)));
         loop {
-            match self.http.call(method.clone(), path, body.clone(), wait + ANSWER_TIME_MAX).await {
+            match self.http.call(method.clone(), path, body.clone(), times.answer).await {
                 // A read changes nothing: what its last attempt met is all there is to know.
                 Err(error) if method == Method::GET && !error.is_transient() => return Err(error),
                 Err(error) => patience.wait_after(error).await?,

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use recado_contract::limits::SETTLE_ENTRIES_MAX;
 use recado_contract::problem::Problem;
 use recado_core::{JobId, Outcome};
 use tokio::time::Instant;
 
-use super::{Mode, Pause, Runner, Sent};
+use super::stop::UNKNOWN;
+use super::{Mode, Phase, Runner, Sent};
 use crate::backend::{Received, SettleAnswer, Settled};
 use crate::error::Error;
 use crate::worker::ctx::Cancelled;
@@ -17,12 +19,20 @@ use crate::worker::run::released;
 const STALE: &str = "stale-receipt";
 const DEAD: &str = "dead";
 
+/// Whether what was asked is no request at all, and will not become one.
+fn is_invalid(problem: &Problem) -> bool {
+    matches!(problem.status(), 400 | 413)
+}
+
 impl Runner {
     /// A receive was answered, or not.
     pub(super) fn received(&mut self, (received, sent): (Result<Received, Error>, Vec<(u64, Sent)>)) {
         match received {
             Ok(Received { jobs, answer }) => {
-                (self.asked, self.receive_pause) = (None, Pause::default());
+                self.asked = None;
+                if self.receive_pause.end() {
+                    tracing::info!("jobs are received again");
+                }
                 let is_drained = self.mode == Mode::Drain && jobs.is_empty() && self.running.is_empty();
                 self.answered(sent, answer);
                 self.take_in(jobs);
@@ -30,41 +40,87 @@ impl Runner {
                     self.stop();
                 }
             }
-            Err(error) => {
-                self.send_again(sent);
-                self.receive_pause.after_failure();
-                if self.mode == Mode::Drain || error.is_final() || error.is_invalid() {
-                    self.asked = None;
-                    self.fail(error);
-                } else {
-                    tracing::warn!(%error, "jobs cannot be received: trying again");
-                }
-            }
+            Err(error) => self.not_received(error, sent),
+        }
+    }
+
+    fn not_received(&mut self, error: Error, sent: Vec<(u64, Sent)>) {
+        let is_to_tell = self.receive_pause.after(&error);
+        let had_ends = !sent.is_empty();
+        self.send_again(sent);
+        let is_invalid = matches!(&error, Error::Refused(problem) if is_invalid(problem));
+        if is_invalid && had_ends {
+            // Perhaps it is only about them: by themselves they are told apart.
+            self.entries_max = SETTLE_ENTRIES_MAX / 2;
+            return;
+        }
+        if self.mode == Mode::Drain || error.is_final() || is_invalid {
+            self.asked = None;
+            return self.fail(error);
+        }
+        let never_came = matches!(error, Error::Unreachable { .. });
+        if let Some(asked) = &mut self.asked {
+            asked.may_be_taken |= !never_came;
+        }
+        if self.phase != Phase::Working && never_came && self.book.held.is_empty() {
+            self.asked = None;
+            tracing::warn!(%error, "{UNKNOWN}");
+        } else if is_to_tell {
+            tracing::warn!(%error, "jobs cannot be received: trying again");
         }
     }
 
     pub(super) fn settled(&mut self, (answer, sent): (Result<SettleAnswer, Error>, Vec<(u64, Sent)>)) {
         match answer {
-            Ok(answer) => self.answered(sent, answer),
+            Ok(answer) => {
+                self.entries_max = SETTLE_ENTRIES_MAX;
+                self.ends_pause.answered();
+                self.answered(sent, answer);
+            }
+            Err(Error::Refused(problem)) if is_invalid(&problem) => self.refused_whole(&problem, sent),
             Err(error) => {
+                let is_to_tell = self.ends_pause.after(&error);
                 self.send_again(sent);
-                self.ends_pause.after_failure();
-                if !error.is_final() {
-                    tracing::warn!(%error, "jobs cannot be settled: trying again");
-                } else {
+                if error.is_timeout() {
+                    // A receive that waits may hang as well: it is asked again over another connection.
+                    self.leave_receive();
+                }
+                if error.is_final() {
                     // Nothing can be settled any more.
                     self.fail(error);
                     self.break_off(Duration::ZERO);
+                } else if is_to_tell {
+                    tracing::warn!(%error, "jobs cannot be settled: trying again");
                 }
             }
         }
     }
 
-    /// What was not answered is sent again; a heartbeat is due again by itself.
+    /// No entry was taken: one of them has them all refused. They go again in halves, until it is alone.
+    fn refused_whole(&mut self, problem: &Problem, sent: Vec<(u64, Sent)>) {
+        match sent.as_slice() {
+            [(key, Sent::End)] => self.end_answered(*key, Err(problem.clone())),
+            [(key, Sent::Extend)] => self.extend_answered(*key, Err(problem.clone())),
+            _ => {
+                self.entries_max = (sent.len() / 2).max(1);
+                self.send_again(sent);
+            }
+        }
+    }
+
+    /// What was not answered is sent again.
     pub(super) fn send_again(&mut self, sent: Vec<(u64, Sent)>) {
         let now = Instant::now();
-        for (key, _) in sent.into_iter().filter(|(_, sent)| *sent == Sent::End) {
-            self.queue_end(key, now);
+        let extend_at = self.ends_pause.until.unwrap_or(now);
+        for (key, sent) in sent {
+            match (sent, self.book.held.get_mut(&key)) {
+                (Sent::End, _) => self.queue_end(key, now),
+                (Sent::Extend, Some(held)) => {
+                    held.extend_again(extend_at);
+                    self.book.hasten(extend_at);
+                }
+                (Sent::Extend, None) => {}
+            }
         }
     }
 
@@ -89,8 +145,8 @@ impl Runner {
         }
         if is_put_off {
             self.ends_pause.after_failure();
-        } else if had_ends {
-            self.ends_pause = Pause::default();
+        } else if had_ends && self.ends_pause.end() {
+            tracing::info!("jobs are settled again");
         }
         for id in answer.cancel_requested {
             self.cancel_requested(id);
@@ -183,7 +239,8 @@ mod tests {
     use crate::recado::Recado;
     use crate::worker::Worker;
     use crate::worker::held::tests::delivery;
-    use crate::worker::runner::PAUSE;
+    use crate::worker::runner::LINGER;
+    use crate::worker::runner::pause::PAUSE;
 
     const TAKEN: Result<Settled, Problem> = Ok(Settled { repeated: false, visible_at: None });
 
@@ -250,5 +307,36 @@ mod tests {
         runner.answered(sent, answer(vec![refused(Code::InvalidRequest), refused(Code::StaleReceipt)]));
         assert_eq!((runner.summary.refused, runner.summary.overtaken), (1, 1));
         assert!(runner.book.held.is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_end_that_cannot_be_read_takes_no_other_with_it_and_is_not_sent_for_ever() {
+        let (mut runner, sent) = runner(7).await;
+        let bad = sent[3].0;
+        runner.send_again(sent);
+        for _ in 0..20 {
+            runner.flush(Instant::now() + LINGER);
+            let Some((_, sent)) = runner.settling.take() else { break };
+            let answer = if sent.iter().any(|(key, _)| *key == bad) {
+                Err(Error::Refused(Problem::new(Code::InvalidRequest, "no")))
+            } else {
+                Ok(answer(sent.iter().map(|_| TAKEN).collect()))
+            };
+            runner.settled((answer, sent));
+        }
+        assert_eq!((runner.summary.completed, runner.summary.refused), (6, 1));
+        assert!(runner.book.held.is_empty() && runner.outbox.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_receive_that_is_refused_for_the_ends_it_carries_goes_without_them() {
+        let (mut runner, sent) = runner(2).await;
+        runner.received((Err(Error::Refused(Problem::new(Code::InvalidRequest, "no"))), sent));
+        assert!(runner.failed.is_none());
+        let now = Instant::now() + Duration::from_secs(10);
+        runner.ask(now);
+        let (_, sent) = runner.receiving.as_ref().unwrap();
+        assert!(sent.is_empty());
+        assert_eq!(runner.outbox.len(), 2);
     }
 }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod calls;
+mod pause;
 mod stop;
 
 use std::collections::{HashMap, VecDeque};
@@ -15,6 +16,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use recado_contract::limits::SETTLE_ENTRIES_MAX;
 use recado_core::{Outcome, Receive};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -31,17 +33,14 @@ use super::{Summary, Worker};
 use crate::backend::{Received, SettleAnswer};
 use crate::delivery::Delivery;
 use crate::error::Error;
-use crate::pause::Pauses;
 use crate::recado::Recado;
+
+use pause::Pause;
 
 /// An end waits so long for others to go with it.
 const LINGER: Duration = Duration::from_millis(2);
 /// A job fetched ahead waits so long for a free place; then others may have it.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Progress of a job is sent at most so often.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// After a call that failed: the first wait, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// How long a runner goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,26 +69,11 @@ enum Sent {
 
 type Under<T> = Option<(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>, Vec<(u64, Sent)>)>;
 
-/// When a call that failed may be made again.
-struct Pause {
-    pauses: Pauses,
-    until: Option<Instant>,
-}
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self { pauses: Pauses::new(PAUSE.0, PAUSE.1), until: None }
-    }
-}
-
-impl Pause {
-    fn after_failure(&mut self) {
-        self.until = Some(Instant::now() + self.pauses.next());
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| until <= now)
-    }
+/// A receive that is not answered yet.
+struct Asked {
+    receive: Receive,
+    /// The server may have handed out jobs for it: the same again answers with them.
+    may_be_taken: bool,
 }
 
 pub(super) struct Runner {
@@ -109,12 +93,13 @@ pub(super) struct Runner {
     /// Since when the oldest of them waits.
     outbox_since: Option<Instant>,
     receiving: Under<Received>,
-    /// What the present receive asks for, until it is answered.
-    asked: Option<Receive>,
+    asked: Option<Asked>,
     settling: Under<SettleAnswer>,
     receive_pause: Pause,
     /// Of ends alone: heartbeats keep their own time.
     ends_pause: Pause,
+    /// Entries that go in one settle: fewer while one of them has the others refused too.
+    entries_max: usize,
     /// Deliveries whose handlers said how far they are.
     said: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     pace: Pace,
@@ -141,6 +126,7 @@ impl Runner {
             settling: None,
             receive_pause: Pause::default(),
             ends_pause: Pause::default(),
+            entries_max: SETTLE_ENTRIES_MAX,
             said: mpsc::unbounded_channel(),
             pace: Pace::default(),
             summary: Summary::default(),
@@ -156,6 +142,7 @@ impl Runner {
             self.start_waiting(now);
             self.ask(now);
             self.flush(now);
+            self.end_early(now);
             if self.is_over(now) {
                 return self.failed.map_or(Ok(self.summary), Err);
             }
@@ -270,8 +257,7 @@ impl Runner {
     fn note_progress(&mut self, key: u64) {
         let Some(held) = self.book.held.get_mut(&key).filter(|held| held.is_live()) else { return };
         let Stage::Runs(ctx) = &held.stage else { return };
-        held.progress = Some(ctx.take_progress().to_string().into_bytes());
-        held.lease.extend_at = held.lease.extend_at.min(Instant::now() + PROGRESS_EVERY);
+        held.said(ctx.take_progress().to_string().into_bytes(), Instant::now());
         let at = held.lease.extend_at;
         self.book.hasten(at);
     }

@@ -10,6 +10,10 @@ use crate::error::Error;
 /// After the grace period: for handlers to be dropped, and for what is left to be settled.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// Of a receive that was left and of which nothing can be learnt.
+pub(super) const UNKNOWN: &str =
+    "whether the last receive was handed jobs is not known: if so, they are visible again after their timeout";
+
 impl Runner {
     pub(super) fn on_time(&mut self) {
         let now = Instant::now();
@@ -34,10 +38,16 @@ impl Runner {
         }
         self.phase = Phase::Stopping(Instant::now().checked_add(self.plan.grace));
         self.give_back_waiting(|_| true);
-        if let Some((receiving, sent)) = self.receiving.take() {
-            // What it took along is settled by itself: the same again is no harm.
-            drop(receiving);
-            self.send_again(sent);
+        self.leave_receive();
+        // What it was handed is asked at once, if there can be anything.
+        self.receive_pause.until = None;
+        self.asked.take_if(|asked| !asked.may_be_taken);
+    }
+
+    /// Nothing is held, so there is nothing to wait for but the answer to what the last receive was handed.
+    pub(super) fn end_early(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Stopping(_)) && self.book.held.is_empty() {
+            self.phase = Phase::Ending(now + LAST_WORDS);
         }
     }
 
@@ -52,7 +62,14 @@ impl Runner {
             Phase::Working => false,
             Phase::Ending(until) if until <= now => {
                 let left = self.book.held.len();
-                tracing::warn!(left, "not all jobs could be given back: they are visible again after their timeout");
+                if left > 0 {
+                    tracing::warn!(
+                        left,
+                        "not all jobs could be given back: they are visible again after their timeout"
+                    );
+                } else {
+                    tracing::warn!("{UNKNOWN}");
+                }
                 true
             }
             Phase::Stopping(_) | Phase::Ending(_) => {
