@@ -537,6 +537,9 @@ pub struct TaskCounts {
     /// Failures among the first ten that finished.
     #[n(8)]
     pub failed_early: u64,
+    /// Ids that were given and are nobody's, or no longer.
+    #[n(9)]
+    pub skipped_not_found: u64,
 }
 
 /// One operator's action.

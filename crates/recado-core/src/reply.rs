@@ -286,7 +286,7 @@ pub struct TaskView {
     pub succeeded: u64,
     /// Replayed jobs that died again since.
     pub failed: u64,
-    /// Jobs it passed over: `max-replays`, `conflict`, `not-dead`.
+    /// Jobs it passed over: `max-replays`, `conflict`, `not-dead`, `not-found`.
     pub skipped: Vec<(Box<str>, u64)>,
 }
 

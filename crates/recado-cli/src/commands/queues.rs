@@ -185,13 +185,23 @@ fn stats(value: &Value) -> String {
             }
             Value::Array(entries) => {
                 for entry in entries {
-                    table.row(vec![name.clone(), plain(entry)]);
+                    table.row(vec![name.clone(), members(entry)]);
                 }
             }
             other => table.row(vec![name.clone(), plain(other)]),
         }
     }
     table.render("no figures")
+}
+
+/// What stands in an entry of a list, on one line.
+fn members(entry: &Value) -> String {
+    let Some(members) = entry.as_object() else { return plain(entry) };
+    let member = |(name, value): (&String, &Value)| match value.as_array() {
+        Some(values) => format!("{name} {}", values.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        None => format!("{name} {}", plain(value)),
+    };
+    members.iter().map(member).collect::<Vec<_>>().join(", ")
 }
 
 fn act(client: &Client, ui: Ui, name: &str, verb: &str, reason: Option<&str>) -> Outcome {

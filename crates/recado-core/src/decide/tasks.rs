@@ -39,7 +39,7 @@ const PREVIEW_LOOKED_AT_MAX: usize = 100_000;
 pub(crate) struct Preview {
     pub(crate) matched: u64,
     /// Reasons and how many.
-    pub(crate) skipped: [(&'static str, u64); 4],
+    pub(crate) skipped: [(&'static str, u64); 5],
     pub(crate) example: Option<Slot>,
 }
 
@@ -87,6 +87,14 @@ fn select_record(state: &State, number: u32, select: &Select) -> SelectRecord {
             SelectRecord { seqs: Some(seqs.collect()), ..SelectRecord::default() }
         }
         Select::Filter(filter) => filter_record(state, number, filter),
+    }
+}
+
+/// Ids that are nobody's, or no longer.
+fn not_found(state: &State, select: &Select) -> u64 {
+    match select {
+        Select::Ids(ids) => ids.iter().filter(|id| state.slot_of(**id).is_none()).count() as u64,
+        Select::Filter(_) => 0,
     }
 }
 
@@ -144,6 +152,7 @@ impl State {
             ("max-replays", counts.skipped_max_replays),
             ("conflict", counts.skipped_conflict),
             ("not-dead", counts.skipped_not_dead),
+            ("not-found", not_found(self, &replay.select)),
             ("not-looked-at", if select.seqs.is_none() { beyond } else { 0 }),
         ];
         preview
@@ -293,6 +302,7 @@ impl State {
             ("max-replays", counts.skipped_max_replays),
             ("conflict", counts.skipped_conflict),
             ("not-dead", counts.skipped_not_dead),
+            ("not-found", counts.skipped_not_found),
             ("unpatchable", counts.skipped_unpatchable),
         ];
         TaskView {
@@ -354,6 +364,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
             record.kind = TaskKind::Replay;
             record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, &replay.select);
+            record.counts.skipped_not_found = not_found(state, &replay.select);
             record.expected = expected(state, queue, &record.select);
             record.patch = replay.patch.as_ref().map(|patch| draft.put(patch));
             record.rate = replay.rate;
@@ -365,6 +376,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
             record.kind = TaskKind::Discard;
             record.end = last_death(queue, moment.at);
             record.select = select_record(state, number, select);
+            record.counts.skipped_not_found = not_found(state, select);
             record.expected = expected(state, queue, &record.select);
         }
     }

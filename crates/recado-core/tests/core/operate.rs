@@ -221,10 +221,11 @@ fn filters_of_dead_jobs() {
         discard q group=h                    -> task 1 completed 0/0
         discard q kind=net before=2s         -> task 2 completed 1/1
         job a                                -> ! gone
-        discard q after=2s                   -> task 3 completed 1/1
+        replay q ids=a                       -> task 3 completed 0/0 not-found=1
+        discard q after=2s                   -> task 4 completed 1/1
         job c                                -> ! gone
-        discard q group=g biz=o1             -> task 4 completed 0/0
-        discard q group=g                    -> task 5 completed 1/1
+        discard q group=g biz=o1             -> task 5 completed 0/0
+        discard q group=g                    -> task 6 completed 1/1
         stats q                              -> empty
         ack a                                -> ! stale settled
         "#,

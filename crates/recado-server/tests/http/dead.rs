@@ -94,11 +94,15 @@ fn a_replay_with_a_patch() {
 fn a_replay_of_ids_and_one_that_is_stopped() {
     let server = Server::start();
     let ids = dead(&server, "q", 3, "x");
-    let body = format!(r#"{{"ids":["{}"]}}"#, ids[0]);
-    let started = server.json("POST", "/v1/queues/q/dead/replay", &body).expect(202);
+    let nobodys = "job_00000000000000000000000000000000";
+    let body = |dry| format!(r#"{{"ids":["{}","{nobodys}"],"dryRun":{dry}}}"#, ids[0]);
+    let dry = server.json("POST", "/v1/queues/q/dead/replay", &body(true)).expect(200);
+    assert_eq!((&dry["matched"], &dry["skipped"]), (&json!(1), &json!({"not-found": 1})));
+    let started = server.json("POST", "/v1/queues/q/dead/replay", &body(false)).expect(202);
     until("it is back", || server.job(&ids[0])["state"] == "ready");
     assert_eq!(server.job(&ids[1])["state"], "dead");
-    assert_eq!(replayed(&server, &started)["matched"], 1);
+    let ended = replayed(&server, &started);
+    assert_eq!((&ended["matched"], &ended["skipped"]), (&json!(1), &json!({"not-found": 1})));
 
     let slow = server.json("POST", "/v1/queues/q/dead/replay", r#"{"filter":{"type":"t"},"rate":"1/d"}"#).expect(202);
     let stopped = server.json("DELETE", &format!("/v1/replays/{}", slow["id"].as_str().unwrap()), "").expect(200);
