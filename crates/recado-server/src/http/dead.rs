@@ -225,10 +225,15 @@ impl FilterBody {
     }
 }
 
-/// Which jobs: ids or a filter. Well-formed ids that cannot be there are passed over like dead ones that are gone.
+/// Which jobs: ids or a filter. Well-formed ids that no server gives are nobody's, like those that are gone.
 fn select(ids: Option<Vec<Box<str>>>, filter: Option<FilterBody>, faults: &mut Faults) -> Result<Select, Problem> {
     match (ids, filter) {
-        (Some(ids), None) => known_ids(&ids, &mut Vec::new()).map(Select::Ids),
+        (Some(ids), None) => {
+            let mut nobodys = Vec::new();
+            let mut ids = known_ids(&ids, &mut nobodys)?;
+            ids.resize(ids.len() + nobodys.len(), JobId::default());
+            Ok(Select::Ids(ids))
+        }
         (None, Some(filter)) => Ok(Select::Filter(filter.filter(faults))),
         _ => Err(Problem::field("/ids", "send ids or filter, and not both")),
     }
