@@ -1,7 +1,9 @@
 //! What is answered: what each action gives back when it is done.
 
-use crate::SqsError;
+mod members;
+
 use crate::attributes::AttributeName;
+use crate::error::SqsError;
 use crate::message::{MessageAttributes, SystemAttribute};
 use crate::tags::Tags;
 

@@ -1,14 +1,54 @@
 //! From bytes to a [`Request`].
+//!
+//! Both protocols become the same tree of members first (`members.rs`); how a request reads its members stands with
+//! the request.
 
-use crate::call::{Call, Protocol};
+mod form;
+mod members;
+
+pub(crate) use members::Members;
+
+use http::Method;
+
+use crate::action::Action;
+use crate::call::{Call, Protocol, TARGET_HEADER, TARGET_PREFIX};
 use crate::error::{Code, SqsError};
 use crate::request::Request;
+use crate::url::Address;
 
 /// What a call asks.
 ///
 /// # Errors
 /// Whatever the service says without looking at the queue.
 pub fn decode(call: &Call<'_>, protocol: Protocol) -> Result<Request, SqsError> {
-    let _ = (call, protocol);
-    Err(SqsError::new(Code::InvalidAction, ""))
+    let (action, tree) = match protocol {
+        Protocol::Json => (json_action(call), members::of_json(call.body)?),
+        Protocol::Query => {
+            let mut tree = form::tree(call)?;
+            (query_action(call, &mut tree)?, tree)
+        }
+    };
+    let known = Action::named(&action).ok_or_else(|| not_here(&action))?;
+    let at = Address::of_path(call.path);
+    if at.is_some() && matches!(known, Action::ListQueues | Action::CreateQueue) {
+        return Err(not_here(&action));
+    }
+    Request::read(known, &mut Members::new(protocol, tree, at))
+}
+
+fn json_action(call: &Call<'_>) -> String {
+    let target = call.text_header(TARGET_HEADER).unwrap_or_default();
+    target.strip_prefix(TARGET_PREFIX).unwrap_or(target).to_owned()
+}
+
+fn query_action(call: &Call<'_>, tree: &mut members::Tree) -> Result<String, SqsError> {
+    match tree.remove("Action") {
+        Some(serde_json::Value::String(action)) => Ok(action),
+        _ if *call.method == Method::GET => Err(SqsError::new(Code::UnknownOperation, "")),
+        _ => Err(SqsError::new(Code::MissingAction, "The request must contain the parameter Action.")),
+    }
+}
+
+fn not_here(action: &str) -> SqsError {
+    SqsError::new(Code::InvalidAction, format!("The action {action} is not valid for this endpoint."))
 }

@@ -1,13 +1,83 @@
 //! From an [`Answer`] or an [`SqsError`] to bytes.
+//!
+//! What an answer's members are stands with the answer, once for both protocols (`answer/members.rs`); here is how
+//! each protocol writes members.
 
-use http::Response;
+mod json;
+mod xml;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
 
 use crate::answer::Answer;
 use crate::call::Protocol;
 use crate::error::SqsError;
 
+/// Names of a list, map or structure: in JSON, and of each item in XML.
+pub(crate) type Names = (&'static str, &'static str);
+
+/// Takes the members of an answer, or of a structure in it. What is empty is left out, as the service does.
+pub(crate) trait Members {
+    fn text(&mut self, name: &str, value: &str);
+    fn number(&mut self, name: &str, value: u64);
+    fn flag(&mut self, name: &str, value: bool);
+    fn texts(&mut self, names: Names, values: &[String]);
+    fn structures<T>(&mut self, names: Names, items: &[T], each: impl Fn(&T, &mut Self));
+    /// In XML an entry's two halves have names too.
+    fn map<'m>(
+        &mut self,
+        name: &str,
+        in_query: (&str, &str, &str),
+        entries: impl IntoIterator<Item = (&'m str, &'m str)>,
+    );
+    fn structure_map<'m, T: 'm>(
+        &mut self,
+        names: Names,
+        entries: impl IntoIterator<Item = (&'m str, &'m T)>,
+        each: impl Fn(&T, &mut Self),
+    );
+
+    fn optional_text(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(name, value);
+        }
+    }
+
+    fn optional_number(&mut self, name: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.number(name, value);
+        }
+    }
+}
+
 /// The answer to a call.
 pub fn encode(protocol: Protocol, result: &Result<Answer, SqsError>, request_id: &str) -> Response<Vec<u8>> {
-    let _ = (protocol, result, request_id);
-    Response::new(Vec::new())
+    let (kind, body) = match (protocol, result) {
+        (Protocol::Json, Ok(answer)) => (JSON, json::answer(answer)),
+        (Protocol::Json, Err(error)) => (JSON, json::error(error)),
+        (Protocol::Query, Ok(answer)) => (XML, xml::answer(answer, request_id)),
+        (Protocol::Query, Err(error)) => (XML, xml::error(error, request_id)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = result.as_ref().map_or_else(|error| error.code().status(), |_| StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert("x-amzn-requestid", id);
+    }
+    if let (Protocol::Json, Err(error)) = (protocol, result) {
+        let text = format!("{};{}", error.code().query_code(), fault(error));
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert("x-amzn-query-error", value);
+        }
+    }
+    response
+}
+
+const JSON: &str = "application/x-amz-json-1.0";
+const XML: &str = "text/xml";
+
+/// Whose fault an error is.
+fn fault(error: &SqsError) -> &'static str {
+    if error.code().is_senders_fault() { "Sender" } else { "Receiver" }
 }

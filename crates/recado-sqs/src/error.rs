@@ -16,6 +16,9 @@ pub struct SqsError {
     message: String,
 }
 
+/// What begins otherwise in a batch.
+const INVALID_PARAMETERS: &str = "One or more parameters are invalid.";
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -255,13 +258,47 @@ impl SqsError {
         Self::new(Code::MissingParameter, format!("The request must contain the parameter {parameter}."))
     }
 
+    /// Not signed, where keys are configured.
+    pub fn missing_authentication_token() -> Self {
+        Self::new(Code::MissingAuthenticationToken, "Request is missing Authentication Token.")
+    }
+
+    /// A key that is not known, or a session token that is not its own.
+    pub fn invalid_client_token_id() -> Self {
+        Self::new(Code::InvalidClientTokenId, "The security token included in the request is invalid.")
+    }
+
+    /// Signed, but not so that it can be checked.
+    pub(crate) fn incomplete_signature(message: &str) -> Self {
+        Self::new(Code::IncompleteSignature, message)
+    }
+
     /// The server stops, or its log has failed.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ServiceUnavailable, message)
     }
 
-    /// As the failed entry of a batch says it.
-    pub fn in_batch(self) -> Self {
+    /// As the failed entry of a batch says it: a missing member is an invalid value there.
+    #[must_use]
+    pub fn in_batch(mut self) -> Self {
+        if self.code == Code::MissingParameter {
+            self.code = Code::InvalidParameterValue;
+        }
+        if let Some(rest) = self.message.strip_prefix(INVALID_PARAMETERS) {
+            self.message = format!("One or more parameters cannot be validated.{rest}");
+        }
         self
+    }
+
+    /// `One or more parameters are invalid. Reason: Message must be shorter than <max> bytes.`
+    pub fn message_too_long(bytes_max: u32) -> Self {
+        let message = format!("{INVALID_PARAMETERS} Reason: Message must be shorter than {bytes_max} bytes.");
+        Self::new(Code::InvalidParameterValue, message)
+    }
+
+    /// The visibility of one delivery, all changes together.
+    pub fn visibility_beyond_limit(timeout_s: u32) -> Self {
+        let reason = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
+        Self::invalid_value(timeout_s, "VisibilityTimeout", reason)
     }
 }

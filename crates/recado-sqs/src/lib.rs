@@ -18,6 +18,7 @@ mod encode;
 pub mod error;
 pub mod message;
 pub mod page;
+pub mod policy;
 pub mod request;
 pub mod signature;
 pub mod tags;

@@ -3,13 +3,20 @@
 mod attribute;
 mod digest;
 mod filter;
+mod read;
 
 pub use attribute::{AttributeValue, MessageAttribute, MessageAttributes};
+pub(crate) use digest::{hex, sha256_hex};
 pub use digest::{md5_of_attributes, md5_of_body};
 pub use filter::{AttributeFilter, SystemFilter};
+pub(crate) use read::fifo_id;
 
+use crate::answer;
 use crate::attributes::QueueAttributes;
-use crate::error::SqsError;
+use crate::error::{Code, SqsError};
+
+/// The one system attribute that can be sent.
+const TRACE_HEADER: &str = "AWSTraceHeader";
 
 /// What is sent. Checked as far as it can be without the queue; [`Message::check`] does the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +41,35 @@ impl Message {
     /// # Errors
     /// In the words for a single send; in a batch [`SqsError::in_batch`] changes them.
     pub fn check(&self, queue: &QueueAttributes) -> Result<(), SqsError> {
-        let _ = queue;
-        Ok(())
+        if self.bytes() > queue.message_bytes_max as usize {
+            return Err(SqsError::message_too_long(queue.message_bytes_max));
+        }
+        const WRONG_TYPE: &str = "The request include parameter that is not valid for this queue type.";
+        if queue.fifo.is_none() {
+            return match &self.deduplication_id {
+                Some(id) => Err(SqsError::invalid_value(id, "MessageDeduplicationId", WRONG_TYPE)),
+                None => Ok(()),
+            };
+        }
+        if self.group_id.is_none() {
+            return Err(SqsError::missing("MessageGroupId"));
+        }
+        if self.deduplication_id_in(queue).is_none() {
+            return Err(SqsError::new(
+                Code::InvalidParameterValue,
+                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided \
+                 explicitly",
+            ));
+        }
+        match self.delay_s {
+            Some(delay) if delay > 0 => Err(SqsError::invalid_value(delay, "DelaySeconds", WRONG_TYPE)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long this queue holds it back: a FIFO queue takes no message's own word for it.
+    pub fn delay_s_in(&self, queue: &QueueAttributes) -> u32 {
+        self.delay_s.filter(|_| queue.fifo.is_none()).unwrap_or(queue.delay_s)
     }
 
     /// What counts against the size limits: body, and names, types and values of its own attributes.
@@ -45,13 +79,25 @@ impl Message {
 
     /// What deduplicates it in this queue: the explicit id, or else the digest of its body where the queue says so.
     pub fn deduplication_id_in(&self, queue: &QueueAttributes) -> Option<String> {
-        let _ = queue;
-        self.deduplication_id.clone()
+        let content_based = queue.fifo.is_some_and(|fifo| fifo.content_based);
+        self.deduplication_id.clone().or_else(|| content_based.then(|| digest::sha256_hex(self.body.as_bytes())))
     }
 
-    /// Of its system attributes.
-    pub fn md5_of_system_attributes(&self) -> Option<String> {
-        None
+    /// What its sender is told.
+    pub fn sent(&self, message_id: String, sequence_number: Option<String>) -> answer::Sent {
+        answer::Sent {
+            message_id,
+            md5_of_body: md5_of_body(&self.body),
+            md5_of_attributes: md5_of_attributes(&self.attributes),
+            md5_of_system_attributes: self.md5_of_system_attributes(),
+            sequence_number,
+        }
+    }
+
+    fn md5_of_system_attributes(&self) -> Option<String> {
+        let value = AttributeValue::Text(self.trace_header.clone()?);
+        let attribute = MessageAttribute { data_type: "String".to_owned(), value };
+        md5_of_attributes(&MessageAttributes::from([(TRACE_HEADER.to_owned(), attribute)]))
     }
 }
 

@@ -11,6 +11,9 @@ pub const KEY_LENGTH_MAX: usize = 128;
 /// Longest value.
 pub const VALUE_LENGTH_MAX: usize = 256;
 
+/// How the Query protocol writes them.
+pub(crate) const IN_QUERY: (&str, &str, &str) = ("Tag", "Key", "Value");
+
 /// By their keys; a value may be empty.
 pub type Tags = BTreeMap<String, String>;
 

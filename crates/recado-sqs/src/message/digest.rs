@@ -37,6 +37,11 @@ fn add(digest: &mut Md5, name: &str, MessageAttribute { data_type, value }: &Mes
     }
 }
 
+/// Of bytes: what deduplicates a body, and what is signed of one.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&sha2::Sha256::digest(bytes))
+}
+
 /// In lower case.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

@@ -1,9 +1,23 @@
 //! Requests about messages.
 
-use super::Entry;
+use super::{Entry, entries};
 use crate::answer;
-use crate::message::{AttributeFilter, Message, Received, SystemFilter, md5_of_attributes, md5_of_body};
+use crate::decode::Members;
+use crate::error::{Code, SqsError};
+use crate::message::{self, AttributeFilter, Message, Received, SystemFilter, md5_of_attributes, md5_of_body};
 use crate::url::Address;
+
+/// Most messages of a receive.
+const RECEIVE_MAX: u32 = 10;
+
+/// Longest wait of a receive.
+const WAIT_S_MAX: u32 = 20;
+
+/// Longest visibility timeout.
+const VISIBILITY_TIMEOUT_S_MAX: u32 = 43_200;
+
+/// Of a batch, whatever its queue takes.
+const BATCH_BYTES_MAX: usize = 1_048_576;
 
 /// Sends one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +28,12 @@ pub struct SendMessage {
     pub message: Message,
 }
 
+impl SendMessage {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        Ok(Self { queue: members.queue()?, message: Message::read(members)?.1? })
+    }
+}
+
 /// Sends up to ten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendMessageBatch {
@@ -21,6 +41,25 @@ pub struct SendMessageBatch {
     pub queue: Address,
     /// 1 to 10.
     pub entries: Vec<Entry<Message>>,
+}
+
+impl SendMessageBatch {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        let queue = members.queue()?;
+        let mut total = 0;
+        let mut messages = Vec::new();
+        for (id, mut members) in entries(members, "SendMessageBatchRequestEntry")? {
+            let (bytes, content) = Message::read(&mut members)?;
+            total += bytes;
+            messages.push(Entry { id, content: content.map_err(SqsError::in_batch) });
+        }
+        if total > BATCH_BYTES_MAX {
+            let message =
+                format!("Batch requests cannot be longer than {BATCH_BYTES_MAX} bytes. You have sent {total} bytes.");
+            return Err(SqsError::new(Code::BatchRequestTooLong, message));
+        }
+        Ok(Self { queue, entries: messages })
+    }
 }
 
 /// Receives up to ten.
@@ -43,6 +82,26 @@ pub struct ReceiveMessage {
 }
 
 impl ReceiveMessage {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        let queue = members.queue()?;
+        let mut system = members.texts("AttributeNames", "AttributeName")?;
+        system.extend(members.texts("MessageSystemAttributeNames", "MessageSystemAttributeName")?);
+        let attributes = members.texts("MessageAttributeNames", "MessageAttributeName")?;
+        let reason = "Must be between 1 and 10, if provided.";
+        let max = members.integer_in("MaxNumberOfMessages", 1, RECEIVE_MAX, reason)?.unwrap_or(1);
+        let reason = "Must be >= 0 and <= 20, if provided.";
+        let wait_s = members.integer_in("WaitTimeSeconds", 0, WAIT_S_MAX, reason)?;
+        Ok(Self {
+            queue,
+            system: SystemFilter::new(system.iter().map(String::as_str)),
+            attributes: AttributeFilter::new(attributes),
+            max,
+            visibility_timeout_s: visibility_timeout(members)?,
+            wait_s,
+            attempt_id: message::fifo_id(members, "ReceiveRequestAttemptId")?,
+        })
+    }
+
     /// A message as this request wants to see it: what was asked for, with digests of just that.
     pub fn show(&self, message: Received) -> answer::Message {
         let Received { message_id, receipt_handle, body, mut system, mut attributes } = message;
@@ -69,6 +128,12 @@ pub struct DeleteMessage {
     pub receipt_handle: String,
 }
 
+impl DeleteMessage {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        Ok(Self { queue: members.queue()?, receipt_handle: members.required_text("ReceiptHandle")? })
+    }
+}
+
 /// Deletes up to ten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeleteMessageBatch {
@@ -76,6 +141,14 @@ pub struct DeleteMessageBatch {
     pub queue: Address,
     /// Receipt handles.
     pub entries: Vec<Entry<String>>,
+}
+
+impl DeleteMessageBatch {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        let queue = members.queue()?;
+        let entries = entries(members, "DeleteMessageBatchRequestEntry")?;
+        Ok(Self { queue, entries: each(entries, |members| members.required_text("ReceiptHandle")) })
+    }
 }
 
 /// A new visibility timeout, counted from now.
@@ -87,6 +160,15 @@ pub struct VisibilityChange {
     pub visibility_timeout_s: u32,
 }
 
+impl VisibilityChange {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        let receipt_handle = members.required_text("ReceiptHandle")?;
+        let visibility_timeout_s =
+            visibility_timeout(members)?.ok_or_else(|| SqsError::missing("VisibilityTimeout"))?;
+        Ok(Self { receipt_handle, visibility_timeout_s })
+    }
+}
+
 /// Changes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeMessageVisibility {
@@ -96,6 +178,12 @@ pub struct ChangeMessageVisibility {
     pub change: VisibilityChange,
 }
 
+impl ChangeMessageVisibility {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        Ok(Self { queue: members.queue()?, change: VisibilityChange::read(members)? })
+    }
+}
+
 /// Changes up to ten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeMessageVisibilityBatch {
@@ -103,4 +191,22 @@ pub struct ChangeMessageVisibilityBatch {
     pub queue: Address,
     /// 1 to 10.
     pub entries: Vec<Entry<VisibilityChange>>,
+}
+
+impl ChangeMessageVisibilityBatch {
+    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+        let queue = members.queue()?;
+        let entries = entries(members, "ChangeMessageVisibilityBatchRequestEntry")?;
+        Ok(Self { queue, entries: each(entries, VisibilityChange::read) })
+    }
+}
+
+fn each<T>(entries: Vec<(String, Members)>, read: impl Fn(&mut Members) -> Result<T, SqsError>) -> Vec<Entry<T>> {
+    let entry = |(id, mut members)| Entry { id, content: read(&mut members).map_err(SqsError::in_batch) };
+    entries.into_iter().map(entry).collect()
+}
+
+fn visibility_timeout(members: &mut Members) -> Result<Option<u32>, SqsError> {
+    let reason = "Must be >= 0 and <= 43200, if provided.";
+    members.integer_in("VisibilityTimeout", 0, VISIBILITY_TIMEOUT_S_MAX, reason)
 }
