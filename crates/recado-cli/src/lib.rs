@@ -9,12 +9,10 @@ mod commands;
 mod config;
 mod demo;
 mod failure;
-mod nearest;
 mod problem;
 mod server;
 mod service;
 mod ui;
-mod units;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! Durations as the contract writes them: a number and one unit.
 
+use std::time::Duration;
+
 /// Units with their length in milliseconds, largest first.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -32,6 +34,11 @@ pub fn parse(text: &str) -> Result<u64, String> {
         return Err(format!("`{text}` is finer than a millisecond"));
     }
     u64::try_from(product / scale).map_err(|_| format!("`{text}` is too long"))
+}
+
+/// Reads `"1.5s"` as a [`Duration`].
+pub fn read(text: &str) -> Result<Duration, String> {
+    parse(text).map(Duration::from_millis)
 }
 
 /// The largest unit that is exact: `90000` is `"90s"`.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use recado_core::{Backoff, BackoffCurve, NewJob, Overrides, Visibility, When};
+use recado_core::{Backoff, BackoffCurve, JobState, NewJob, Overrides, Visibility, When};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -16,6 +16,7 @@ use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, DELAY_MS_MAX, HEADER_BYTES_MAX, HEADER_ENTRIES_MAX,
     PAYLOAD_BYTES_MAX, SCHEMA_VERSION_MAX, TIMEOUT_MS, VISIBILITY_MS,
 };
+use crate::nearest::hint;
 
 /// Checks everything of a job that does not need its queue, but not what it sets over its queue.
 pub fn check(job: &NewJob, now: u64, faults: &mut Faults) {
@@ -32,6 +33,13 @@ pub fn check(job: &NewJob, now: u64, faults: &mut Faults) {
         faults.check_key("/dedup/key", Some(&dedup.key));
         faults.time_range("/dedup/for", dedup.for_ms, 1, DELAY_MS_MAX);
     }
+}
+
+/// Reads a state by its word.
+pub fn state(word: &str) -> Result<JobState, String> {
+    let known = JobState::ALL.map(JobState::word);
+    let state = JobState::ALL.into_iter().find(|state| state.word() == word);
+    state.ok_or_else(|| format!("unknown state `{}`; {}", cut(word, 100), hint(word, &known)))
 }
 
 /// Checks when a job is due.

@@ -18,5 +18,6 @@ mod objects;
 pub mod problem;
 pub mod size;
 pub mod time;
+pub mod types;
 
 pub use merge_patch::merge_patch;

@@ -11,3 +11,32 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
+
+/// What to say of a word that is not known: the nearest that is, or what there is to choose from.
+pub fn hint(word: &str, known: &[&str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(best) => format!("did you mean `{best}`?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_and_strangers_are_not() {
+        let known = ["listen", "data", "publicUrl", "payloadCache"];
+        for (word, expected) in [
+            ("listne", Some("listen")),
+            ("public_url", Some("publicUrl")),
+            ("payloadcache", Some("payloadCache")),
+            ("dat", Some("data")),
+            ("entirely-other", None),
+        ] {
+            assert_eq!(nearest(word, known), expected, "{word}");
+        }
+        assert_eq!(hint("dta", &known), "did you mean `data`?");
+        assert_eq!(hint("entirely-other", &known[..2]), "known are listen, data");
+    }
+}

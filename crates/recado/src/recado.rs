@@ -120,14 +120,16 @@ impl Recado {
         }
     }
 
-    /// Jobs of a type in a queue that are in one of these states (as [`JobStatus::state`] names them), at most
-    /// 1000.
+    /// Jobs of a type in a queue that are in one of these states (as [`JobStatus::state`] names them; without any,
+    /// in any), at most 1000.
     ///
     /// # Errors
-    /// [`Error::Refused`] `not-found` when there is no such queue.
+    /// [`Error::Refused`] `not-found` when there is no such queue, `invalid-request` when there is no such state.
     pub async fn jobs<J: Job>(&self, queue: &str, states: &[&str]) -> Result<Vec<JobStatus>, Error> {
         check_name(queue).map_err(|message| Error::Refused(Problem::name(message)))?;
-        let jobs = self.backend.jobs(queue, J::NAME, states).await?;
+        let states = states.iter().map(|word| job::state(word)).collect::<Result<Vec<_>, _>>();
+        let states = states.map_err(|message| Error::Refused(Problem::field("/states", message)))?;
+        let jobs = self.backend.jobs(queue, J::NAME, &states).await?;
         Ok(jobs.into_iter().map(JobStatus).collect())
     }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use recado_contract::duration;
 use serde_json::{Map, Value, json};
 
 use super::queues::{more, with_reason};
 use crate::client::{Client, Path, Remote};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::ui::{Table, Ui, cell, list, plain, printable};
-use crate::units;
 
 /// `jobs QUEUE` lists; the rest has its own words.
 #[derive(clap::Args, Debug)]
@@ -164,7 +164,7 @@ fn list_jobs(client: &Client, ui: Ui, args: &ListArgs) -> Outcome {
 /// Shows one job, after its end if asked to wait for it.
 pub(crate) fn show(client: &Client, ui: Ui, id: &str, wait: Option<&str>) -> Outcome {
     let patience = match wait {
-        Some(text) => units::duration(text).map_err(|why| Failure::usage(format!("--wait: {why}")))?,
+        Some(text) => duration::read(text).map_err(|why| Failure::usage(format!("--wait: {why}")))?,
         None => Duration::ZERO,
     };
     let answer = client.get_waiting(&Path::v1(&["jobs", id]).query("wait", wait), patience)?;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use recado_contract::duration;
 use serde_json::{Map, Value, json};
 
 use super::settle;
 use crate::client::{Answer, Client, Path, Remote};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::ui::{Ui, cell, list, plain};
-use crate::units;
 
 /// From which queues, how many, how long.
 #[derive(clap::Args, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 fn wait(text: &str) -> Result<String, String> {
-    units::duration(text).map(|_| text.to_owned())
+    duration::read(text).map(|_| text.to_owned())
 }
 
 /// Receives, prints, and acks if asked to.
@@ -93,7 +93,7 @@ fn receive(client: &Client, args: &Args) -> Result<Answer, Failure> {
             Path::v1(&["receive"])
         }
     };
-    let wait = args.wait.as_deref().and_then(|text| units::duration(text).ok());
+    let wait = args.wait.as_deref().and_then(|text| duration::read(text).ok());
     Ok(client.post_waiting(&path, &body, wait.unwrap_or(Duration::ZERO))?)
 }
 

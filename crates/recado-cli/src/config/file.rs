@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use recado_contract::nearest::hint;
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::failure::Failure;
-use crate::nearest::hint;
 
 /// The sections a file may have.
 const SECTIONS: &[&str] = &["server", "defaults", "queues"];

@@ -8,12 +8,12 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use recado_contract::size;
 use serde_json::{Map, Value};
 
 use self::file::{File, Line};
 use crate::failure::Failure;
 use crate::server;
-use crate::units;
 
 /// Where the configuration file is looked for.
 const DEFAULT_FILE: &str = "recado.toml";
@@ -177,7 +177,7 @@ impl Setting {
     }
 
     fn size(&self) -> Result<u64, Failure> {
-        units::size(self.text()?).map_err(|why| self.wrong(why))
+        size::parse(self.text()?).map_err(|why| self.wrong(why))
     }
 }
 

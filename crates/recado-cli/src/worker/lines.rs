@@ -32,10 +32,13 @@ impl Lines {
     }
 
     pub(super) async fn stopped(&self, summary: &Summary) {
-        let Summary { completed, failed, released, overtaken, .. } = summary;
-        let text = format!("stopped: {completed} done, {failed} failed, {released} given back, {overtaken} overtaken");
+        let Summary { completed, failed, released, overtaken, refused, .. } = summary;
+        let text = format!(
+            "stopped: {completed} done, {failed} failed, {released} given back, {overtaken} overtaken, {refused} refused"
+        );
         let json = json!({
             "event": "stopped", "completed": completed, "failed": failed, "released": released, "overtaken": overtaken,
+            "refused": refused,
         });
         self.print(&text, &json).await;
     }

@@ -6,11 +6,13 @@ mod lines;
 mod verdict;
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use recado::{Cancelled, ConnectOptions, Ctx, JobError, Recado, Summary, Worker, WorkerBuilder};
+use recado_contract::{duration, types};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +23,6 @@ use crate::config::LogFormat;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::service::{Ends, runtime, start_log};
 use crate::ui::Ui;
-use crate::units;
 
 pub(crate) use capture::Capture;
 use lines::Lines;
@@ -47,17 +48,27 @@ pub(crate) struct Settings {
     /// Jobs at the same time
     #[arg(short, long, default_value = "4", value_name = "N")]
     concurrency: usize,
+    /// Only jobs of these types, like mail.send@1-3; separated by commas [default: all]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = declared)]
+    types: Vec<Declared>,
     /// Name under which this worker is seen [default: made up]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
     /// How long a job is hidden from others; extended while it runs [default: as the queue says]
-    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::read)]
     visibility_timeout: Option<Duration>,
     /// How long running jobs may go on after a signal
-    #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = units::duration)]
+    #[arg(long, default_value = "25s", value_name = "DURATION", value_parser = duration::read)]
     grace: Duration,
     #[command(flatten)]
     remote: Remote,
+}
+
+/// A type of jobs, and its versions.
+type Declared = (Box<str>, RangeInclusive<u32>);
+
+fn declared(text: &str) -> Result<Declared, String> {
+    types::parse(text).map(|range| (range.kind, range.from..=range.to))
 }
 
 /// Does one job. Its future may be dropped at any time, and what it does has to end with it.
@@ -81,7 +92,15 @@ async fn work<H: Handler>(args: &Settings, ui: Ui, timeout: Option<Duration>, ha
     let lines = Lines::new(ui);
     let (stop, cut_off) = (CancellationToken::new(), CancellationToken::new());
     let bench = Arc::new(Bench { handler, timeout, cut_off: cut_off.clone(), lines: lines.clone() });
-    let worker = builder(args).await?.handle_raw(move |ctx| Arc::clone(&bench).run(ctx)).build();
+    let run = move |ctx| Arc::clone(&bench).run(ctx);
+    let builder = builder(args).await?;
+    let builder = match args.types.as_slice() {
+        [] => builder.handle_raw(run),
+        types => types
+            .iter()
+            .fold(builder, |builder, (kind, versions)| builder.handle_type(kind, versions.clone(), run.clone())),
+    };
+    let worker = builder.build();
     let worker = worker.map_err(|error| Failure { exit: Exit::Usage, ..error.into() })?;
     lines.started(&args.queues, args.concurrency).await;
     let mut working = pin!(worker.run_until(stop.cancelled()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use recado_contract::job::check_when;
+use recado_contract::job::{check_when, state};
 use recado_core::{
     Actor, Answer, Cancel, CancelTarget, Cancelled, Command, JobId, JobState, JobView, JobsQuery, Patch, Query,
 };
@@ -19,7 +19,6 @@ use super::{App, Job, Queue, answer, body, job_id, unexpected};
 use crate::faults::Faults;
 use crate::json;
 use crate::limits::{IDS_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX, WAIT_MS_MAX};
-use crate::nearest::nearest;
 use crate::openapi::{Everywhere, OnJob, OnQueue};
 use crate::problem::{Code, Problem};
 use crate::query::{Params, wrong};
@@ -260,14 +259,7 @@ pub(crate) async fn list(State(app): State<App>, Queue(queue): Queue, request: R
 
 fn states(params: &Params<'_>) -> Result<Vec<JobState>, Problem> {
     let Some(words) = params.text("state") else { return Ok(Vec::new()) };
-    let read = |word: &str| {
-        JobState::ALL.into_iter().find(|state| state.word() == word).ok_or_else(|| {
-            let known = JobState::ALL.map(JobState::word);
-            let hint = nearest(word, known).map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-            wrong("state", &format!("unknown state; there are {}{hint}", known.join(", ")))
-        })
-    };
-    words.split(',').map(read).collect()
+    words.split(',').map(|word| state(word).map_err(|message| wrong("state", &message))).collect()
 }
 
 /// List jobs of a business object over all queues.

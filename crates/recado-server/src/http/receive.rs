@@ -21,8 +21,7 @@ use crate::connection::Outbox;
 use crate::faults::Faults;
 use crate::json;
 use crate::limits::{
-    RECEIVE_BYTES_MAX, RECEIVE_JOBS_MAX, RECEIVE_QUEUES_MAX, RECEIVE_TYPES_MAX, SCHEMA_VERSION_MAX, WAIT_MS_MAX,
-    WEIGHT_MAX,
+    RECEIVE_BYTES_MAX, RECEIVE_JOBS_MAX, RECEIVE_QUEUES_MAX, RECEIVE_TYPES_MAX, WAIT_MS_MAX, WEIGHT_MAX,
 };
 use crate::openapi::OnQueue;
 use crate::problem::{Code, Problem};
@@ -236,32 +235,18 @@ impl ReceiveBody<'_> {
     }
 }
 
-fn types_of(types: &[Box<str>], faults: &mut Faults) -> Vec<TypeRange> {
-    if types.is_empty() || types.len() > RECEIVE_TYPES_MAX {
+fn types_of(declared: &[Box<str>], faults: &mut Faults) -> Vec<TypeRange> {
+    if declared.is_empty() || declared.len() > RECEIVE_TYPES_MAX {
         faults.at("/types", format!("1 to {RECEIVE_TYPES_MAX} types; leave it out for all"));
     }
-    let mut ranges = Vec::with_capacity(types.len());
-    for (index, text) in types.iter().enumerate() {
-        let pointer = format!("/types/{index}");
-        match type_range(text) {
-            Some(range) => {
-                faults.check_name(&pointer, &range.kind);
-                ranges.push(range);
-            }
-            None => faults.at(&pointer, "write a type, type@2 or type@1-3"),
+    let mut ranges = Vec::with_capacity(declared.len());
+    for (index, text) in declared.iter().enumerate() {
+        match recado_contract::types::parse(text) {
+            Ok(range) => ranges.push(range),
+            Err(message) => faults.at(&format!("/types/{index}"), message),
         }
     }
     ranges
-}
-
-fn type_range(text: &str) -> Option<TypeRange> {
-    let Some((kind, versions)) = text.split_once('@') else {
-        return Some(TypeRange { kind: text.into(), from: 1, to: u32::MAX });
-    };
-    let (from, to) = versions.split_once('-').unwrap_or((versions, versions));
-    let version = |text: &str| text.parse().ok().filter(|version| (1..=SCHEMA_VERSION_MAX as u32).contains(version));
-    let (from, to) = (version(from)?, version(to)?);
-    (from <= to).then(|| TypeRange { kind: kind.into(), from, to })
 }
 
 /// Take jobs of one queue.
@@ -333,25 +318,4 @@ fn respond(app: &App, outbox: &Outbox, received: Received, settle: &Checked) -> 
     let bytes = serde_json::to_vec(&body).map_err(|_| Problem::new(Code::Internal, "the answer cannot be written"))?;
     let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     Ok((StatusCode::OK, headers, outbox.body(bytes, guard)).into_response())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_with_versions() {
-        for (text, expected) in [
-            ("mail.send", Some((1, u32::MAX))),
-            ("mail.send@2", Some((2, 2))),
-            ("mail.send@1-3", Some((1, 3))),
-            ("mail.send@3-1", None),
-            ("mail.send@0", None),
-            ("mail.send@", None),
-            ("mail.send@x", None),
-            ("mail.send@1-", None),
-        ] {
-            assert_eq!(type_range(text).map(|range| (range.from, range.to)), expected, "{text}");
-        }
-    }
 }

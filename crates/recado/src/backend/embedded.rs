@@ -129,10 +129,10 @@ impl Embedded {
         filled.pop().map(job_now).ok_or_else(gone)
     }
 
-    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[&str]) -> Result<Vec<JobNow>, Error> {
+    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[JobState]) -> Result<Vec<JobNow>, Error> {
         let query = JobsQuery {
             queue: queue.into(),
-            states: JobState::ALL.into_iter().filter(|state| states.contains(&state.word())).collect(),
+            states: states.to_vec(),
             kind: Some(kind.into()),
             page: Page { cursor: None, limit: PAGE_MAX as usize },
             ..JobsQuery::default()

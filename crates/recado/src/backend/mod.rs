@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use recado_contract::problem::Problem;
-use recado_core::{JobId, NewJob, Receive, Settle};
+use recado_core::{JobId, JobState, NewJob, Receive, Settle};
 
 use crate::delivery::{Delivery, JobFailure};
 use crate::error::Error;
@@ -135,8 +135,8 @@ impl Backend {
         either!(self, backend => backend.job(id, wait))
     }
 
-    /// Jobs of a queue in these states, at most 1,000.
-    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[&str]) -> Result<Vec<JobNow>, Error> {
+    /// Jobs of a queue in these states, or in any without one, at most 1,000.
+    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[JobState]) -> Result<Vec<JobNow>, Error> {
         either!(self, backend => backend.jobs(queue, kind, states))
     }
 

@@ -169,6 +169,13 @@ impl Ctx {
         header(&self.0.delivery, name)
     }
 
+    /// All of its headers, as a JSON object.
+    #[must_use]
+    pub fn headers(&self) -> &str {
+        // What the queue keeps as headers is JSON, and so UTF-8.
+        std::str::from_utf8(&self.0.delivery.headers).unwrap_or("{}")
+    }
+
     /// The place of this run in its trace: a span of the producer's trace, or of a new one. What the handler
     /// enqueues continues it.
     #[must_use]

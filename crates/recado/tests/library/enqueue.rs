@@ -15,6 +15,19 @@ over_both! {
     jobs_of_many_callers_stand_each_for_themselves
     equal_keys_make_one_job_and_one_effect
     a_cancelled_job_does_not_run
+    jobs_are_listed_by_state
+}
+
+async fn jobs_are_listed_by_state(world: World) {
+    let recado = &world.recado;
+    recado.enqueue(mail(1)).await.unwrap();
+    let later = recado.enqueue(mail(2)).delay(Duration::from_secs(3600)).await.unwrap().id.unwrap();
+    let listed = async |states: &[&str]| recado.jobs::<Mail>("mail", states).await;
+    assert_eq!(listed(&["delayed"]).await.unwrap()[0].id(), later);
+    assert_eq!((listed(&["ready", "delayed"]).await.unwrap().len(), listed(&[]).await.unwrap().len()), (2, 2));
+    let error = listed(&["delayd"]).await.unwrap_err();
+    assert_eq!(error.code(), Some("invalid-request"));
+    assert!(error.to_string().contains("did you mean `delayed`?"), "{error}");
 }
 
 async fn a_job_is_there_as_it_was_enqueued(world: World) {

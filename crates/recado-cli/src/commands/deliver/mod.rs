@@ -8,6 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use recado_contract::duration;
 use reqwest::{Client, Url, redirect};
 
 use self::post::Endpoint;
@@ -16,7 +17,6 @@ use self::target::{LookUpError, PublicOnly};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::service::runtime;
 use crate::ui::Ui;
-use crate::units;
 use crate::worker::{self, SIGNALS};
 
 /// How long a connection may take.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_private: bool,
     /// Longest time until the answer; then the attempt has failed
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = units::duration)]
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = duration::read)]
     timeout: Duration,
     // Last, since its headings go on until others come.
     #[command(flatten)]

@@ -36,7 +36,8 @@ impl Endpoint {
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-timestamp", timestamp)
             .header("recado-job-type", ctx.kind())
-            .header("recado-attempt", ctx.attempt());
+            .header("recado-attempt", ctx.attempt())
+            .header("traceparent", ctx.trace().to_string());
         if !self.secrets.is_empty() {
             request = request.header("webhook-signature", signatures(&self.secrets, &id, timestamp, body.as_bytes()));
         }

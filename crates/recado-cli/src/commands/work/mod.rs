@@ -15,6 +15,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use recado::{Cancelled, Ctx};
+use recado_contract::duration;
 use rustix::process::Signal;
 use tokio::process::Command;
 
@@ -22,7 +23,6 @@ use self::group::Group;
 use self::output::{LastLine, feed, pass_on, read};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::ui::Ui;
-use crate::units;
 use crate::worker::{self, Capture, Handler, Retry, SIGNALS, Verdict};
 
 /// A command that cannot be started is no fault of the job: it is tried again after this.
@@ -37,7 +37,7 @@ const PERMANENT: i32 = 65;
 #[command(after_help = HELP.to_owned() + SIGNALS)]
 pub(crate) struct Args {
     /// Longest run of the command; then it is killed, and the attempt has failed [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::read)]
     timeout: Option<Duration>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -48,8 +48,8 @@ pub(crate) struct Args {
 }
 
 const HELP: &str = "The payload is on the command's standard input, the rest in its environment: RECADO_JOB_ID, RECADO_QUEUE, \
-    RECADO_JOB_TYPE, RECADO_SCHEMA_VERSION, RECADO_ATTEMPT, RECADO_MAX_ATTEMPTS, RECADO_FENCING_TOKEN and, where the \
-    job has them, RECADO_IDEMPOTENCY_KEY, RECADO_BUSINESS_ID, RECADO_GROUP.\n\
+    RECADO_JOB_TYPE, RECADO_SCHEMA_VERSION, RECADO_ATTEMPT, RECADO_MAX_ATTEMPTS, RECADO_FENCING_TOKEN, \
+    RECADO_HEADERS (a JSON object), RECADO_TRACEPARENT and, where the job has them, RECADO_IDEMPOTENCY_KEY, RECADO_BUSINESS_ID, RECADO_GROUP.\n\
     Exit code 0: done; standard output, if it is JSON of at most 64 KiB, is the result. 65: dead at once. \
     Any other: tried again. The last line of standard error is the message.\n\n\
     Example:\n  recado work -q email -c 16 --timeout 1m -- ./send-mail --fast\n\n";
@@ -97,6 +97,8 @@ impl Program {
         command.env("RECADO_ATTEMPT", ctx.attempt().to_string());
         command.env("RECADO_MAX_ATTEMPTS", ctx.max_attempts().to_string());
         command.env("RECADO_FENCING_TOKEN", ctx.fencing_token().to_string());
+        command.env("RECADO_HEADERS", ctx.headers());
+        command.env("RECADO_TRACEPARENT", ctx.trace().to_string());
         for (name, value) in [
             ("RECADO_IDEMPOTENCY_KEY", ctx.idempotency_key()),
             ("RECADO_BUSINESS_ID", ctx.business_id()),

@@ -141,6 +141,7 @@ fn a_delivery_is_signed_and_says_what_it_is() {
     for (index, request) in requests.iter().enumerate() {
         assert_eq!(request.body, payload, "byte for byte");
         assert_eq!(request.header("recado-attempt"), (index + 1).to_string());
+        assert!(request.header("traceparent").starts_with("00-"));
         for (name, expected) in [
             ("webhook-id", id),
             ("content-type", "application/json"),

@@ -96,7 +96,35 @@ fn a_command_gets_the_job() {
     worker.signal(rustix::process::Signal::INT);
     let run = worker.end().expect(0);
     assert!(run.out.contains(&format!("{second} rest attempt 1 of 5")), "{run:#?}");
-    assert!(run.out.contains("stopped: 3 done, 0 failed"), "{run:#?}");
+    assert!(run.out.contains("stopped: 3 done, 0 failed, 0 given back, 0 overtaken, 0 refused"), "{run:#?}");
+}
+
+#[test]
+fn a_worker_takes_only_the_types_it_declares_and_hands_on_the_trace() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let (stage, dir) = (stage(), Dir::new());
+    let (producer, kept) = (format!("00-{TRACE}-b7ad6b7169203331-01"), "tenant");
+    let job = |kind: &str, version: u32| {
+        let headers = json!({ "traceparent": &producer, kept: "acme" });
+        stage.enqueue(QUEUE, &json!({ "type": kind, "schemaVersion": version, "headers": headers }))
+    };
+    let (other, newer, ours) = (job("other", 1), job("ours", 4), job("ours", 3));
+    let say = "echo \"{\\\"headers\\\":$RECADO_HEADERS,\\\"trace\\\":\\\"$RECADO_TRACEPARENT\\\"}\"";
+    let worker = start(&stage, &dir, &["work", "--types", "mail.send,ours@1-3", "--", "sh", "-c", say]);
+    stage.until_state(&ours, "completed");
+    let result = &stage.job(&ours)["result"];
+    assert_eq!(result["headers"], json!({ "traceparent": producer, kept: "acme" }));
+    let span = result["trace"].as_str().unwrap();
+    assert!(span.starts_with(&format!("00-{TRACE}-")) && span != producer, "{span}");
+    for id in [other, newer] {
+        let job = stage.job(&id);
+        let seen = (&job["state"], &job["attempts"], &job["heldBack"]);
+        assert_eq!(seen, (&json!("ready"), &json!(0), &json!("no-capable-worker")), "{job}");
+    }
+    stop(worker);
+    finish(&mut command(dir.path(), &["work", "-q", QUEUE, "--types", "ours@3-1", "--", "true"]))
+        .expect(64)
+        .says("type@1-3");
 }
 
 #[test]

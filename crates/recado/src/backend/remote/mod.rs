@@ -8,7 +8,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::{JobId, NewJob, Receive, Settle};
+use recado_core::{JobId, JobState, NewJob, Receive, Settle};
 use reqwest::Method;
 use tokio::time::Instant;
 
@@ -91,7 +91,8 @@ impl Remote {
         wire::job(&answer).map_err(|what| self.http.protocol(what))
     }
 
-    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[&str]) -> Result<Vec<JobNow>, Error> {
+    pub(crate) async fn jobs(&self, queue: &str, kind: &str, states: &[JobState]) -> Result<Vec<JobNow>, Error> {
+        let states: Vec<&str> = states.iter().map(|state| state.word()).collect();
         let path = format!("/v1/queues/{queue}/jobs?type={kind}&state={}&limit=1000", states.join(","));
         let answer = self.ask(Method::GET, &path, None, AT_ONCE).await?;
         wire::jobs(&answer).map_err(|what| self.http.protocol(what))
