@@ -11,6 +11,7 @@ mod events;
 mod http;
 mod log;
 pub mod mutate;
+mod sqs;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,12 +24,13 @@ static MEMORY: PeakAlloc = PeakAlloc;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("config", config::run),
     ("durations", durations::run),
     ("events", events::run),
     ("http", http::run),
     ("log", log::run),
+    ("sqs", sqs::run),
 ];
 
 /// Runs one input of a target. One at a time, so that what is measured is that input's.

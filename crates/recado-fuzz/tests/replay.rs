@@ -70,3 +70,8 @@ fn http() {
 fn log() {
     replay("log", 300);
 }
+
+#[test]
+fn sqs() {
+    replay("sqs", 50_000);
+}
