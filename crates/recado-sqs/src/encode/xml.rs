@@ -142,7 +142,7 @@ fn escape(text: &str, out: &mut String) {
 fn needs_escape(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
-        '&' | '<' | '>' | '"' | '\r' | '\u{FFFE}' | '\u{FFFF}' => true,
+        '&' | '<' | '>' | '"' | '\u{FFFE}' | '\u{FFFF}' => true,
         _ => c < ' ',
     }
 }

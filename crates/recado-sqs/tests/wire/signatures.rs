@@ -12,6 +12,8 @@ struct Vectors {
     access_key: String,
     secret: String,
     calls: Vec<Vector>,
+    /// Rightly signed, but for a body that is not.
+    unsigned_body: Vector,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +127,11 @@ fn the_hash_of_the_body() {
     assert_eq!(declared("another region", hash), None, "of {{}}; not among the signed headers, but true");
     assert_eq!(declared("another region", &hash.replace('4', "5")), Some(Code::SignatureDoesNotMatch));
     assert_eq!(declared("another region", "UNSIGNED-PAYLOAD"), Some(Code::SignatureDoesNotMatch), "a body is signed");
+    assert_eq!(
+        code(&vectors().unsigned_body.owned()),
+        Some(Code::SignatureDoesNotMatch),
+        "though its signature is right"
+    );
     assert_eq!(declared("another region", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Some(Code::SignatureDoesNotMatch));
 }
 
