@@ -11,6 +11,7 @@ pub fn check_begin(begin: &GuardBegin, faults: &mut Faults) {
     check_key(&begin.key, faults);
     faults.time_range("/ttl", Some(begin.ttl_ms), 1, DELAY_MS_MAX);
     check_hold(begin.hold_ms, faults);
+    faults.check_key("/attemptId", begin.attempt_id.as_deref());
     if begin.receipt.is_some() && begin.job.is_none() {
         faults.at("/receipt", "goes with job only");
     }

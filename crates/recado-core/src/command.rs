@@ -359,6 +359,8 @@ pub struct GuardBegin {
     pub job: Option<JobId>,
     /// The job's present receipt, which must hold.
     pub receipt: Option<Box<str>>,
+    /// Chosen by the asker: the same again, while what it began is held, answers the same token.
+    pub attempt_id: Option<Box<str>>,
 }
 
 /// See [`Command::GuardUse`].

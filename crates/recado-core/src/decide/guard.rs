@@ -25,9 +25,16 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
         check_receipt(state, moment, slot, receipt)?;
     }
     let key = state.hash(domain::GUARD, number, &begin.key);
+    // The nonce of an attempt is always the same, so that what it began is known by it.
+    let attempt =
+        begin.attempt_id.as_deref().map(|id| (state.hash(domain::GUARD_ATTEMPT, number, id).0 ^ key.0) as u64);
+    let nonce = attempt.unwrap_or(moment.entropy);
     match find(state, key, moment.at) {
         Some(guard) if guard.record.done.is_some() => return Ok(Reply::Begun(Begun::Done { result: guard.result })),
         Some(guard) if guard.holds(state.elapsed(moment.at)) => {
+            if attempt == Some(guard.record.nonce) {
+                return Ok(Reply::Begun(Begun::New { token: token(state.secret, key, nonce) }));
+            }
             return Ok(Reply::Begun(Begun::Processing { until: state.wall(guard.record.ends_elapsed_at) }));
         }
         _ => {}
@@ -35,7 +42,6 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
     if state.guards.find(key.0).is_none() {
         check_room(state, queue)?;
     }
-    let nonce = moment.entropy;
     draft.push(Event::GuardSet(Box::new(GuardRecord {
         key,
         queue: number,

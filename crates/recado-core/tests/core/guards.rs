@@ -6,7 +6,7 @@ use crate::script::{Between, Play, check};
 use crate::words::{Line, ms, show_at};
 
 impl Play {
-    /// `begin q key hold=1m ttl=1d job=a receipt=a#1`.
+    /// `begin q key hold=1m ttl=1d job=a receipt=a#1 attempt=x`.
     pub fn begin(&mut self, line: &mut Line) -> String {
         let receipt = line.take("receipt").map(|word| self.receipt(&word).expect("it was received").1.into());
         let begin = GuardBegin {
@@ -16,6 +16,7 @@ impl Play {
             hold_ms: line.take_as("hold", ms).unwrap_or(60_000),
             job: line.take("job").map(|name| self.id(&name)),
             receipt,
+            attempt_id: line.boxed("attempt"),
         };
         match self.world.act(&Command::GuardBegin(begin)) {
             Ok(Reply::Begun(Begun::New { token })) => {
@@ -94,6 +95,28 @@ fn a_holder_that_is_late_still_counts_until_it_is_overtaken() {
         begin q l                            -> processing until=16s
         complete q l 3 young                 -> ok
         begin q l                            -> done young
+        "#,
+    );
+}
+
+#[test]
+fn a_begin_that_is_sent_again_meets_no_stranger() {
+    check(
+        r#"
+        t=0 queue q                          -> created 1
+        begin q k attempt=a hold=1m          -> new 1
+        +30s begin q k attempt=a hold=1h     -> new 2
+        begin q k attempt=b                  -> processing until=1m
+        begin q k                            -> processing until=1m
+        begin q other attempt=a              -> new 3
+        complete q other 2                   -> ! outdated forged
+        complete q k 2 42                    -> ok
+        complete q k 1 42                    -> ok repeated
+        begin q k attempt=a                  -> done 42
+        t=2m begin q l attempt=a hold=1s     -> new 4
+        t=3m begin q l attempt=b hold=1m     -> new 5
+        begin q l attempt=a                  -> processing until=4m
+        complete q l 4                       -> ! outdated key-taken
         "#,
     );
 }

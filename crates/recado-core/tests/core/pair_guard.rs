@@ -26,6 +26,7 @@ impl Pair {
             hold_ms: hold,
             job: job.map(|number| self.ids[number]),
             receipt,
+            attempt_id: None,
         };
         let reply = self.world.run(&Command::GuardBegin(begin));
         if let Some(word) = self.expect_refused(queue, job, delivery) {

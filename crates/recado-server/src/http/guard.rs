@@ -34,6 +34,8 @@ struct BeginBody {
     job: Option<Box<str>>,
     /// With `job`: its present receipt; a worker that has lost the job is refused.
     receipt: Option<Box<str>>,
+    /// The same again gets the same token, while what it began is held: for a begin whose answer was lost.
+    attempt_id: Option<Box<str>>,
 }
 
 /// What was found.
@@ -137,7 +139,7 @@ impl BeginBody {
         let has_job = self.job.is_some();
         let job = job(self.job.as_deref(), &mut faults)?;
         let receipt = self.receipt.filter(|_| job.is_some() || !has_job);
-        let begin = GuardBegin { queue, key, ttl_ms, hold_ms, job, receipt };
+        let begin = GuardBegin { queue, key, ttl_ms, hold_ms, job, receipt, attempt_id: self.attempt_id };
         guard::check_begin(&begin, &mut faults);
         faults.finish()?;
         Ok(begin)

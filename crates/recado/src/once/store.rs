@@ -87,6 +87,7 @@ impl Step {
             hold_ms: crate::job::millis(self.hold_for),
             job: self.job.as_ref().map(|job| job.id),
             receipt: self.job.as_ref().map(|job| job.receipt.clone()),
+            attempt_id: None,
         }
     }
 }

@@ -132,6 +132,17 @@ async fn a_receive_whose_answer_was_lost_is_answered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_begin_whose_answer_was_lost_does_not_wait_for_itself() {
+    let world = World::remote().await;
+    let (proxy, recado) = Proxy::before(&world).await;
+    recado.enqueue(mail(1)).await.unwrap();
+    proxy.lose("/begin");
+    let work = async { Ok::<_, String>(42) };
+    let once = recado.once("mail", "k", Duration::from_secs(60), work).wait(Duration::ZERO);
+    assert_eq!((once.await.unwrap(), proxy.lost()), (42, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_settle_whose_answer_was_lost_is_sent_again() {
     let world = World::remote().await;
     let (proxy, recado) = Proxy::before(&world).await;

@@ -23,6 +23,7 @@ struct BeginBody<'a> {
     job: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<&'a str>,
+    attempt_id: String,
 }
 
 #[derive(Serialize)]
@@ -49,13 +50,14 @@ struct BegunBody<'a> {
 const EXTEND_TIME_MIN: Duration = Duration::from_secs(1);
 
 impl Remote {
-    /// A begin whose answer got lost is made again, and meets itself: then the key is free at its deadline.
+    /// A begin whose answer got lost is made again, and known by its attempt.
     pub(crate) async fn begin_guard(&self, begin: &GuardBegin) -> Result<Once, Error> {
         let body = BeginBody {
             ttl: duration::text(begin.ttl_ms),
             hold_for: duration::text(begin.hold_ms),
             job: begin.job.map(|id| id.to_string()),
             receipt: begin.receipt.as_deref(),
+            attempt_id: format!("{:032x}", rand::random::<u128>()),
         };
         let body = write(&body)?;
         let path = path(&begin.queue, &begin.key, "begin");
