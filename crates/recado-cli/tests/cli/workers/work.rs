@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
+use super::endpoint::{Endpoint, answer};
 use super::{QUEUE, one, read, stage, start, stop, until_dead};
 use crate::support::api::{kinds, list};
 use crate::support::{Dir, command, finish};
@@ -194,6 +195,18 @@ fn a_command_that_goes_away_uses_no_attempt() {
     let job = stage.job(&id);
     assert_eq!((&job["attempts"], kinds(&job)), (&json!(0), vec!["snoozed"]));
     stop(worker);
+}
+
+#[test]
+fn a_key_that_is_refused_ends_the_worker() {
+    let problem = r#"{"type":"/problems/unauthenticated","code":"unauthenticated","title":"Unauthenticated","status":401,
+        "detail":"give a key"}"#;
+    let server = Endpoint::start(move |_| answer(401, "content-type: application/problem+json\r\n", problem));
+    let url = format!("http://127.0.0.1:{}", server.port);
+    crate::support::run(&["work", "-q", "q", "--url", &url, "--key", "rk_old", "--", "true"])
+        .expect(77)
+        .says("give a key");
+    assert_eq!(server.requests()[0].header("authorization"), "Bearer rk_old");
 }
 
 #[test]
