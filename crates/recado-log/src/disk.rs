@@ -13,6 +13,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+
 /// One directory of files.
 pub trait Disk: Send + Sync {
     /// Names in the directory.
@@ -190,8 +192,8 @@ impl Disk for RealDisk {
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn Any + Send + Sync>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path.join(name))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(file))
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(Locked(file)))
     }
 
     fn entropy(&self) -> u64 {
@@ -201,6 +203,17 @@ impl Disk for RealDisk {
 
     fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+}
+
+/// A lock belongs to the open file, not to one descriptor of it: a child that another thread is about to start
+/// holds a copy until it runs its program, so closing ours would not give the lock back at once.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // What cannot be unlocked is so when the last descriptor is closed.
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
@@ -221,5 +234,23 @@ impl DiskFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_given_back_though_a_child_that_starts_has_a_copy_of_its_file() {
+        let path = std::env::temp_dir().join(format!("recado-lock-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let copy = file.try_clone().unwrap();
+        drop(Locked(file));
+        let again = File::open(&path).unwrap();
+        flock(&again, FlockOperation::NonBlockingLockExclusive).unwrap();
+        drop(copy);
+        fs::remove_file(&path).unwrap();
     }
 }
