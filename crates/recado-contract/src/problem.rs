@@ -372,6 +372,7 @@ impl From<Rejection> for Problem {
         match rejection {
             Rejection::QueueNotFound { nearest, .. } => new(Code::NotFound).nearest(nearest),
             Rejection::FingerprintNotFound => new(Code::NotFound),
+            Rejection::NotATarget(_) | Rejection::MoveRunning(_) => new(Code::InvalidRequest),
             // A well-formed id that is not there is 410; ids that are not well formed do not get here.
             Rejection::JobNotFound | Rejection::JobGone(_) | Rejection::TaskNotFound => new(Code::Gone),
             Rejection::QueueFull { reason, limit, actual, .. } => {

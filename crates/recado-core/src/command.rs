@@ -248,6 +248,8 @@ pub struct Receive {
     pub types: Option<Vec<TypeRange>>,
     /// Repeats the answer of an earlier receive with the same id.
     pub attempt_id: Option<Box<str>>,
+    /// Of a FIFO queue's group it takes as many as it may, not one.
+    pub by_group: bool,
 }
 
 /// A job type with the schema versions a worker handles.
@@ -454,9 +456,9 @@ pub struct NewTask {
 /// What a bulk action does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Waiting jobs go, without a trace but a count.
+    /// Unfinished jobs go, without a trace but a count.
     Purge {
-        /// Of `ready`, `delayed`, `blocked`.
+        /// Of `ready`, `delayed`, `blocked`, `inFlight`.
         states: Vec<JobState>,
     },
     /// Dead jobs go back to their queue.
@@ -465,6 +467,13 @@ pub enum Action {
     Discard {
         /// Which.
         select: Select,
+    },
+    /// Ready jobs of a queue that others hand off to go back, or elsewhere, as new jobs.
+    Move {
+        /// Name of the queue that takes them; without one each goes where it came from.
+        destination: Option<Box<str>>,
+        /// At most so fast.
+        rate: Option<Rate>,
     },
 }
 

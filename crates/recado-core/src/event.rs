@@ -147,6 +147,9 @@ pub enum LeaseState {
     /// The job was given another payload.
     #[n(9)]
     Replaced,
+    /// The job was handed off to another queue.
+    #[n(10)]
+    Forwarded,
 }
 
 /// The last delivery of a job.
@@ -250,9 +253,59 @@ pub struct JobCopy {
     /// The deduplication key that its death released.
     #[n(19)]
     pub released_dedup: Option<DedupRecord>,
-    /// Hand-outs before it was last replayed.
+    /// Hand-outs before it was last replayed or handed off.
     #[n(20)]
     pub earlier_deliveries: u32,
+    /// How it came from another queue.
+    #[n(21)]
+    pub arrival: Option<Arrival>,
+    /// When it was first handed out.
+    #[n(22)]
+    pub first_received_at: u64,
+}
+
+/// How a job came from another queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Arrival {
+    /// Number of the queue it came from.
+    #[n(0)]
+    pub from: u32,
+    /// When.
+    #[n(1)]
+    pub at: u64,
+}
+
+/// A job goes to another queue of this shard. Both halves of the hand-off are this one fact, so it is made
+/// once; the job keeps its bytes where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct HandOff {
+    /// Its number.
+    #[n(0)]
+    pub seq: u64,
+    /// When.
+    #[n(1)]
+    pub at: u64,
+    /// Number of the queue that takes it.
+    #[n(2)]
+    pub to: u32,
+    /// Its id from now on: another one where it goes as a new job.
+    #[n(3)]
+    pub id: JobId,
+    /// Its place in line.
+    #[n(4)]
+    pub due_at: u64,
+    /// Hash of the new queue and its group.
+    #[n(5)]
+    pub group: Option<Hash>,
+    /// Hash of the new queue and its idempotency key.
+    #[n(6)]
+    pub key: Option<Hash>,
+    /// What failed last.
+    #[n(7)]
+    pub error: Option<Span>,
+    /// The replay that put it back, whose figures count this.
+    #[n(8)]
+    pub task: Option<u64>,
 }
 
 /// Why a job is dead.
@@ -402,6 +455,9 @@ pub enum TaskKind {
     /// The queue goes with all its jobs.
     #[n(3)]
     DeleteQueue,
+    /// Ready jobs go to other queues as new ones.
+    #[n(4)]
+    Move,
 }
 
 /// A bulk action, whole.
@@ -466,6 +522,9 @@ pub struct TaskRecord {
     #[n(18)]
     #[cbor(default)]
     pub started_elapsed_at: u64,
+    /// Name of the queue that takes moved jobs; without one each goes where it came from.
+    #[n(19)]
+    pub destination: Option<Box<str>>,
 }
 
 /// A guard, whole: a key, who works under it, and what the work ended with.
@@ -938,4 +997,6 @@ pub enum Event {
         #[n(0)]
         producer: Hash,
     },
+    #[n(41)]
+    HandedOff(#[n(0)] Box<HandOff>),
 }

@@ -229,10 +229,12 @@ pub(crate) enum Count {
     Deduplicated,
     Skipped,
     VisibilityTimeout,
+    Forwarded,
+    Arrived,
 }
 
 /// Words of [`Count`], in its order.
-pub(crate) const COUNT_WORDS: [&str; 15] = [
+pub(crate) const COUNT_WORDS: [&str; 17] = [
     "enqueued",
     "received",
     "completed",
@@ -248,6 +250,8 @@ pub(crate) const COUNT_WORDS: [&str; 15] = [
     "deduplicated",
     "skipped",
     "visibility-timeout",
+    "forwarded",
+    "arrived",
 ];
 
 #[derive(Clone, Debug, Default)]

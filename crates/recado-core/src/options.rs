@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 /// How long a received job stays hidden.
@@ -227,6 +228,46 @@ pub struct QueueOptions {
     /// Payloads.
     #[n(12)]
     pub payload: Option<PayloadOptions>,
+    /// What SQS adds; a configuration without it leaves what is there.
+    #[n(13)]
+    pub sqs: Option<Box<SqsQueue>>,
+}
+
+/// What a queue has through SQS: the rules that the core keeps, and what its clients stored with it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct SqsQueue {
+    /// A FIFO queue: ordered by group, with the locks and late settles of the service.
+    #[n(0)]
+    pub fifo: Option<Fifo>,
+    /// So long after it was enqueued an unfinished job expires. Such a queue has neither `maxAttempts` nor
+    /// `maxDeliveries` unless they are set.
+    #[n(1)]
+    pub retention_ms: Option<u64>,
+    /// Where a job goes that was received too often.
+    #[n(2)]
+    pub redrive: Option<Redrive>,
+    /// Attributes and tags as the edge keeps them; the core does not look into them.
+    #[n(3)]
+    pub edge: ByteVec,
+}
+
+/// See [`SqsQueue::fifo`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Fifo {
+    /// Deduplication keys are unique in a group, not in the queue.
+    #[n(0)]
+    pub dedup_in_group: bool,
+}
+
+/// Hand-off of what keeps failing to another queue.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Redrive {
+    /// Name of the queue that takes it; while there is none of that name, jobs stay.
+    #[n(0)]
+    pub target: Box<str>,
+    /// So many receives without success.
+    #[n(1)]
+    pub max_receives: u32,
 }
 
 impl QueueOptions {
@@ -236,7 +277,10 @@ impl QueueOptions {
         const FIXED_BYTES_MAX: usize = 256;
         let owner = self.owner.as_deref().map_or(0, str::len);
         let dead_owner = self.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref()).map_or(0, str::len);
-        FIXED_BYTES_MAX + owner + dead_owner + self.backoff.as_ref().map_or(0, Backoff::bytes_max)
+        let sqs = self.sqs.as_ref().map_or(0, |sqs| {
+            sqs.edge.len() + sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len()) + 4 * NUMBER_BYTES_MAX
+        });
+        FIXED_BYTES_MAX + owner + dead_owner + self.backoff.as_ref().map_or(0, Backoff::bytes_max) + sqs
     }
 }
 
@@ -264,7 +308,13 @@ pub struct Settings {
     pub max_replays: u32,
     pub dead_max: u64,
     pub payload_max_bytes: u64,
+    pub fifo: Option<Fifo>,
+    pub retention_ms: Option<u64>,
+    pub redrive: Option<Redrive>,
 }
+
+/// `maxAttempts` and `maxDeliveries` of a queue whose retention ends its jobs.
+pub const UNLIMITED: u32 = u32::MAX;
 
 /// Largest value of `maxDeliveries`.
 pub const MAX_DELIVERIES_MAX: u32 = 10_000;
@@ -282,17 +332,22 @@ impl QueueOptions {
                 own.or_else(|| defaults.$outer.as_ref().and_then(|o| o.$field.clone()))
             }};
         }
-        let max_attempts = pick!(max_attempts).unwrap_or(5);
+        let sqs = self.sqs.as_deref();
+        let retention_ms = sqs.and_then(|sqs| sqs.retention_ms);
+        let max_attempts = match retention_ms {
+            Some(_) => self.max_attempts.unwrap_or(UNLIMITED),
+            None => pick!(max_attempts).unwrap_or(5),
+        };
         let owner = pick!(owner);
         Settings {
             visibility: pick!(visibility).unwrap_or(Visibility::Auto),
             timeout_ms: pick!(timeout_ms),
             max_attempts,
-            max_deliveries: pick!(max_deliveries).unwrap_or(max_attempts.saturating_mul(10).min(MAX_DELIVERIES_MAX)),
+            max_deliveries: self.max_deliveries_set(defaults).unwrap_or_else(|| deliveries_for(max_attempts)),
             backoff: pick!(backoff).unwrap_or_default(),
             max_in_flight: pick!(max_in_flight),
             max_depth: pick!(max_depth).unwrap_or(1_000_000),
-            ordered: pick!(groups.ordered).unwrap_or(false),
+            ordered: sqs.is_some_and(|sqs| sqs.fifo.is_some()) || pick!(groups.ordered).unwrap_or(false),
             fair: pick!(groups.fair).unwrap_or(true),
             group_max_in_flight: pick!(groups.max_in_flight),
             on_dead: pick!(groups.on_dead).unwrap_or(OnDead::Continue),
@@ -304,9 +359,23 @@ impl QueueOptions {
             max_replays: pick!(dead_letter.max_replays).unwrap_or(3),
             dead_max: pick!(dead_letter.max).unwrap_or(1_000_000),
             payload_max_bytes: pick!(payload.max_size_bytes).unwrap_or(64 * 1024),
+            fifo: sqs.and_then(|sqs| sqs.fifo),
+            retention_ms,
+            redrive: sqs.and_then(|sqs| sqs.redrive.clone()),
             owner,
         }
     }
+
+    /// `maxDeliveries` where it is set.
+    pub(crate) fn max_deliveries_set(&self, defaults: &Self) -> Option<u32> {
+        let retains = self.sqs.as_ref().is_some_and(|sqs| sqs.retention_ms.is_some());
+        self.max_deliveries.or_else(|| defaults.max_deliveries.filter(|_| !retains))
+    }
+}
+
+/// Ten hand-outs an attempt, where nothing is set.
+pub(crate) fn deliveries_for(max_attempts: u32) -> u32 {
+    if max_attempts == UNLIMITED { UNLIMITED } else { max_attempts.saturating_mul(10).min(MAX_DELIVERIES_MAX) }
 }
 
 /// What a job sets for itself over its queue.

@@ -29,6 +29,12 @@ pub enum Rejection {
     /// No such bulk action.
     #[error("no such replay")]
     TaskNotFound,
+    /// Jobs are moved only from queues that others hand off to.
+    #[error("no queue hands off to `{0}`: set it as the target of a redrive policy first")]
+    NotATarget(Box<str>),
+    /// One move a queue.
+    #[error("jobs of `{0}` are being moved already: wait for the end, or cancel that")]
+    MoveRunning(Box<str>),
     /// No such group of dead jobs.
     #[error("no dead job has this fingerprint")]
     FingerprintNotFound,

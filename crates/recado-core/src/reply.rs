@@ -174,6 +174,10 @@ pub struct JobView {
     pub ended_at: Option<u64>,
     /// Group of alike failures, dead only.
     pub fingerprint: Option<u64>,
+    /// When it was first handed out.
+    pub first_received_at: Option<u64>,
+    /// The queue that handed it off to this one, while that is there.
+    pub handed_off_by: Option<Arc<str>>,
 }
 
 /// A delivery.
@@ -288,6 +292,10 @@ pub struct TaskView {
     pub failed: u64,
     /// Jobs it passed over: `max-replays`, `conflict`, `not-dead`, `not-found`.
     pub skipped: Vec<(Box<str>, u64)>,
+    /// Where jobs are moved to, if not where they came from.
+    pub destination: Option<Box<str>>,
+    /// At most so fast.
+    pub rate: Option<crate::command::Rate>,
 }
 
 /// What a begin found.

@@ -135,12 +135,14 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
     }
     let sources = decide::sources(state, receive)?;
     let mut bytes: u64 = 0;
+    let mut last = None;
     for turn in 0..(receive.max + EXPIRED_MAX) as u64 {
         let moment = Moment { entropy: mix(moment.entropy, turn), ..moment };
         if jobs.len() == receive.max {
             break;
         }
-        let Some(slot) = decide::choose(state, moment, receive, &sources) else { break };
+        let same_group = last.filter(|_| receive.by_group).and_then(|last| decide::next_of_group(state, last));
+        let Some(slot) = same_group.or_else(|| decide::choose(state, moment, receive, &sources)) else { break };
         let with_it = bytes + u64::from(state.jobs[slot].payload().length);
         if !jobs.is_empty() && with_it > receive.max_bytes {
             break;
@@ -150,6 +152,7 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
         commit(state, draft);
         if state.fence > fence {
             bytes = with_it;
+            last = Some(slot);
             jobs.push(state.delivered(slot, moment.at));
         }
     }

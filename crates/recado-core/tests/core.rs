@@ -44,5 +44,7 @@ mod property;
 mod queries;
 #[path = "core/replay.rs"]
 mod replay;
+#[path = "core/sqs.rs"]
+mod sqs;
 #[path = "core/work.rs"]
 mod work;

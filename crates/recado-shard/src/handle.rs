@@ -313,6 +313,13 @@ impl Handle {
         status
     }
 
+    /// Changes with the configuration of any queue, before whoever changed it is answered: what was read of queues
+    /// under the same version still holds for a request that comes now.
+    #[must_use]
+    pub fn config_version(&self) -> u64 {
+        self.shared.config_version.load(Ordering::Acquire)
+    }
+
     /// The key of receipts.
     #[must_use]
     pub fn secret(&self) -> Secret {

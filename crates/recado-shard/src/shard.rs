@@ -1,7 +1,7 @@
 //! The single writer, as a function that is called again and again.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -164,6 +164,7 @@ impl Shard {
             unreadable: AtomicU64::new(0),
             unreadable_told: Mutex::default(),
             unpatched: AtomicU64::new(0),
+            config_version: AtomicU64::new(0),
             drain: Mutex::default(),
         });
         let mut time = Timekeeper::new(options.clock);
@@ -250,6 +251,9 @@ impl Shard {
         if self.backlog.is_empty() || no_room || self.writer.is_batch_full() {
             self.writer.submit(now)?;
         }
+        // Before the answer to whoever changed a configuration leaves.
+        let version = self.writer.state.config_version();
+        self.writer.shared.config_version.store(version, Ordering::Release);
         // The log may have worked within the submit.
         self.writer.deliver(Now { elapsed: self.time.elapsed(), ..now })?;
         self.show_status(now);

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     /// When an operator was last told of unreadable bytes.
     pub(crate) unreadable_told: Mutex<Option<Instant>>,
     pub(crate) unpatched: AtomicU64,
+    /// See [`crate::Handle::config_version`].
+    pub(crate) config_version: AtomicU64,
     /// Milliseconds in which a queue that refused a producer loses one job, as measured then.
     pub(crate) drain: Mutex<BTreeMap<Box<str>, u64>>,
 }

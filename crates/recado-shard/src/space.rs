@@ -161,6 +161,7 @@ fn start_task_bytes(task: &recado_core::NewTask) -> usize {
     };
     let action = match &task.action {
         Action::Purge { .. } => 0,
+        Action::Move { destination, .. } => text_bytes(destination),
         Action::Discard { select } => selected(select),
         Action::Replay(replay) => selected(&replay.select) + replay.patch.as_ref().map_or(0, Vec::len),
     };

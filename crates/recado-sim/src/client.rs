@@ -192,6 +192,7 @@ async fn received(handle: &Handle, receive: script::Receive) -> (Answer, Option<
         visibility_ms: receive.visibility_ms,
         types: receive.kind.map(|number| vec![TypeRange { kind: kind(number), from: 1, to: u32::MAX }]),
         attempt_id: None,
+        by_group: false,
     };
     match handle.receive(asked, Vec::new(), Duration::from_millis(receive.wait_ms)).await {
         Ok(received) => {

@@ -163,6 +163,13 @@ fn show(value: &Value) -> String {
     for warning in list(value, "warnings") {
         text.push_str(&format!("warning: {}\n", plain(warning)));
     }
+    if let Some(redrive) = value.pointer("/sqs/redrive").filter(|redrive| redrive.is_object()) {
+        let (target, receives) = (cell(redrive, "target"), cell(redrive, "maxReceives"));
+        text.push_str(&format!("hands off to {target} after {receives} receives\n"));
+    }
+    if let Some(retention) = value.pointer("/sqs/retention").and_then(Value::as_str) {
+        text.push_str(&format!("jobs expire {retention} after they were enqueued\n"));
+    }
     let mut table = Table::new(&["OPTION", "IN EFFECT", "SET TO"]);
     let config = value.get("config").unwrap_or(&Value::Null);
     if let Some(effective) = value.get("effective").and_then(Value::as_object) {

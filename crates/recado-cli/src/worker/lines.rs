@@ -68,7 +68,10 @@ impl Lines {
                 format!("{}: {}", self.ui.paint(Paint::Yellow, "given back"), printable(reason))
             }
         };
-        let attempt = format!("attempt {} of {}", ctx.attempt(), ctx.max_attempts());
+        let attempt = match ctx.max_attempts() {
+            u32::MAX => format!("attempt {}", ctx.attempt()),
+            max => format!("attempt {} of {max}", ctx.attempt()),
+        };
         self.print(&format!("{} {} {attempt}, {took}: {said}", ctx.id(), ctx.kind()), &json).await;
     }
 

@@ -50,6 +50,9 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
         extra.keep_until = copy.keep_until;
         extra.death = copy.death.clone().map(Box::new);
     }
+    if copy.first_received_at > 0 {
+        job.extra().first_received_at = copy.first_received_at;
+    }
     let rare = Rare {
         progress: copy.progress.map(|span| span.at(position)),
         payload: None,
@@ -58,6 +61,7 @@ pub(super) fn set_copied_extra(job: &mut Job, position: u64, copy: &JobCopy) {
         released_dedup: copy.released_dedup,
         earlier_deliveries: copy.earlier_deliveries,
         behind: copy.record.behind,
+        arrival: copy.arrival,
     };
     if rare != Rare::default() {
         *job.make_rare() = rare;
@@ -81,7 +85,8 @@ pub(super) fn is_as_copied(state: &State, slot: Slot, copy: &JobCopy) -> bool {
         && job.cancel_requested() == copy.cancel_requested
         && job.has(flag::IGNORE_KEY) == copy.ignore_key
         && (job.dedup != NONE) == copy.record.dedup.is_some()
-        && (state.groups[job.group].holder == slot) == copy.holds_group
+        && state.groups[job.group].holders.contains(&slot) == copy.holds_group
+        && (job.queue, job.arrival()) == (copy.record.queue, copy.arrival)
 }
 
 pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
@@ -120,7 +125,7 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
     state.stand(slot);
     if copy.holds_group {
         let group = state.jobs[slot].group;
-        state.groups[group].holder = slot;
+        state.hold_group(slot);
         state.refresh(group);
     }
     if copy.state == JobState::InFlight
@@ -142,6 +147,9 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: &Lease) {
     let extra = job.extra();
     extra.delivery = Delivery::Of(Box::new(lease.clone()));
     extra.due_elapsed_at = None;
+    if extra.first_received_at == 0 {
+        extra.first_received_at = at;
+    }
     job.set_progress(None);
     state.take_turn(group);
     state.stand(slot);

@@ -2,6 +2,7 @@
 //! fixed, whatever the policy is by now.
 
 mod guard;
+mod hand_off;
 mod job;
 mod keys;
 mod operator;
@@ -14,6 +15,7 @@ use crate::items::ItemKind;
 use crate::reply::State as JobState;
 use crate::state::{NONE, Slot, State, Timer, flag};
 use guard::{guard_ended, guard_set};
+use hand_off::handed_off;
 use job::{
     completed, count_for_task, died, end_attempt, enqueued, extended, finish, job_copied, received, removed, replayed,
     set_lease_state, take_up, wait_again,
@@ -129,6 +131,14 @@ fn apply_to_job(state: &mut State, position: u64, event: &Event) {
             apply_change(state, position, event);
             release_followers(state, *seq);
         }
+        Event::HandedOff(it) => {
+            state.drop_guards_of_job(it.seq);
+            count_for_task(state, it.task, false);
+            state.line_at = state.line_at.max(it.due_at);
+            state.seq = state.seq.max(it.id.seq());
+            on(state, it.seq, |state, slot| handed_off(state, position, slot, it));
+            release_followers(state, it.seq);
+        }
         Event::Removed { seqs, why } => {
             for seq in seqs {
                 on(state, *seq, |state, slot| removed(state, slot, *why));
@@ -173,8 +183,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             state.fence = state.fence.max(lease.fence);
             if let Some(slot) = state.slot_of_seq(*seq) {
                 if *holds_group {
-                    let group = state.jobs[slot].group;
-                    state.groups[group].holder = slot;
+                    state.hold_group(slot);
                 }
                 received(state, slot, lease);
             } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {

@@ -19,6 +19,7 @@ pub(super) fn queue_set(state: &mut State, position: u64, record: &QueueRecord) 
     queue.name = (*record.name).into();
     state.names.insert(record.name.clone(), number);
     resolve_settings(state, number);
+    state.count_config_change();
     state.link_item(ItemKind::Queue, number, position);
     state.wake(number);
 }
@@ -68,6 +69,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             dedups: 0,
             notes: 0,
             guards: 0,
+            by_age: Default::default(),
             figures: Default::default(),
             is_going: false,
         };
@@ -78,10 +80,16 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
 /// Settings follow from options; jobs stand anew where the rules of groups changed.
 pub(super) fn resolve_settings(state: &mut State, number: u32) {
     let settings = state.queue(number).record.options.settings(&state.defaults);
+    let ended_at = state.queue(number).retention_ends_at();
     let before = core::mem::replace(&mut state.queue_mut(number).settings, settings);
+    let retains = |s: &crate::options::Settings| (s.retention_ms.is_some(), s.fifo.is_some());
+    if retains(&before) != retains(&state.queue(number).settings) {
+        state.order_by_age(number);
+    }
+    state.move_age_timer(number, ended_at);
     state.wake(number);
     let after = &state.queue(number).settings;
-    let rules = |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight);
+    let rules = |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight, s.fifo.is_some());
     if rules(&before) == rules(after) {
         return;
     }
@@ -133,6 +141,7 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
     }
     // Whoever waits for its jobs waits in vain.
     state.wake(number);
+    state.count_config_change();
     if let Some(queue) = state.queues.remove(&number) {
         state.names.remove(&queue.record.name);
         state.groups.remove(queue.no_group);

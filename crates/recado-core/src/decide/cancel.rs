@@ -58,9 +58,12 @@ pub(super) fn cancelled(state: &State, slot: Slot, at: u64, lease: LeaseState, w
     end(state, slot, at, JobState::Cancelled, lease, &error, draft);
 }
 
-/// A job that waited was not received within its time.
+/// A job was not received within its time, or not done within the retention of its queue.
 pub(super) fn expired(state: &State, slot: Slot, at: u64, draft: &mut Draft) {
-    let error = entry(&state.jobs[slot], at, &final_failure("expired", "not received within expiresAfter"));
+    let retention = state.queue(state.jobs[slot].queue).settings.retention_ms;
+    let is_old = retention.is_some_and(|ms| state.retained_since(&state.jobs[slot]).saturating_add(ms) <= at);
+    let why = if is_old { "older than the retention of its queue" } else { "not received within expiresAfter" };
+    let error = entry(&state.jobs[slot], at, &final_failure("expired", why));
     end(state, slot, at, JobState::Expired, LeaseState::Cancelled, &error, draft);
 }
 

@@ -129,7 +129,7 @@ impl State {
     fn task_text_bytes(&self, record: &TaskRecord) -> usize {
         let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
         let name = self.queues.get(&record.queue).map_or(0, |queue| queue.record.name.len());
-        text(&record.actor) + text(&record.reason) + name
+        text(&record.actor) + text(&record.reason) + text(&record.destination) + name
     }
 }
 
@@ -192,8 +192,10 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         keep_until: job.keep_until(),
         death: job.death().cloned(),
         task: job.task(),
-        holds_group: state.groups[job.group].holder == plan.number,
+        holds_group: state.groups[job.group].holders.contains(&plan.number),
         skipped: job.has(flag::SKIPPED),
         released_dedup: job.rare().and_then(|rare| rare.released_dedup),
+        arrival: job.arrival(),
+        first_received_at: job.first_received_at(),
     }))
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use super::hand_off::HandOffTo;
 use crate::command::{Failure, Moment};
 use crate::draft::Draft;
 use crate::event::{Event, LeaseState, Removal};
@@ -49,6 +50,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Due(_) | Timer::Hold(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
         Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
+        Timer::Age(number) => retention_ended(state, number, at, draft),
         Timer::Keep(_) => forget(state, at, draft),
         Timer::Key(slot) => {
             let key = &state.keys[slot];
@@ -64,6 +66,13 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
     true
+}
+
+/// The oldest job of a queue is older than its retention, in flight or not.
+fn retention_ended(state: &State, number: u32, at: u64, draft: &mut Draft) {
+    let oldest = state.queue(number).by_age.first().and_then(|(_, seq)| state.slot_of_seq(*seq));
+    let Some(slot) = oldest else { panic!("a queue with a retention to end has a job") };
+    super::cancel::expired(state, slot, at, draft);
 }
 
 /// The finished jobs whose time is over first go, of those whose time is over at `at`.
@@ -120,6 +129,10 @@ fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {
     }
     let span = draft.put_encoded(&error);
     let seq = job.id.seq();
+    if is_dead && let Some(queue) = state.redrive_target(job) {
+        state.hand_off(slot, at, HandOffTo { queue, id: job.id, error: Some(span) }, draft);
+        return;
+    }
     draft.push(if is_dead {
         killed(state, slot, at, &error, span)
     } else {

@@ -19,7 +19,9 @@ use crate::meta::Meta;
 use crate::options::{Overrides, QueueOptions, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{Duplicate, Enqueued, Place, Reply, State as JobState};
-use crate::state::{LANES_MAX, NameOfLane, PRODUCER_IDLE_MS, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain};
+use crate::state::{
+    DedupEntry, LANES_MAX, NameOfLane, PRODUCER_IDLE_MS, PRODUCERS_MAX, QUEUES_MAX, Queue, State, domain,
+};
 
 /// How long an answer is kept for its `Idempotency-Key`.
 pub(super) const REQUEST_KEPT_MS: u64 = 600_000;
@@ -247,7 +249,7 @@ impl<'a> Batch<'a> {
         let state = self.state;
         let payload = state.secret.hash(domain::PAYLOAD, u64::from(self.number), &[&job.payload]);
         let record = DedupRecord {
-            hash: state.hash(domain::DEDUP, self.number, &dedup.key),
+            hash: self.dedup_hash(job, &dedup.key),
             payload,
             until: dedup.for_ms.map(|ms| self.moment.at.saturating_add(ms)),
         };
@@ -297,6 +299,19 @@ impl<'a> Batch<'a> {
             _ => {}
         }
         Ok(duplicate(id, same_payload, holder_state, result))
+    }
+
+    /// Where keys are unique in a group, one that was taken while they were unique in the queue still stops others.
+    fn dedup_hash(&self, job: &NewJob, key: &str) -> Hash {
+        let in_queue = self.state.dedup_hash(self.number, key, None);
+        let is_open = |entry: &DedupEntry| entry.until().is_none_or(|until| until > self.moment.at);
+        let is_taken = || self.state.dedups.get_by(in_queue.0).is_some_and(is_open);
+        match &self.settings.fifo {
+            Some(fifo) if fifo.dedup_in_group && !is_taken() => {
+                self.state.dedup_hash(self.number, key, job.group.as_deref())
+            }
+            _ => in_queue,
+        }
     }
 
     /// A waiting job takes payload and time of a later one; entries behind it in this batch meet it as it will be.

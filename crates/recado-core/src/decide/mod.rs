@@ -8,6 +8,7 @@ mod copy;
 mod due;
 mod enqueue;
 mod guard;
+mod hand_off;
 mod operate;
 mod receive;
 mod retry;
@@ -29,7 +30,7 @@ pub use cancel::CANCELLED_MAX;
 pub(crate) use cancel::{cancel, ids_of};
 pub(crate) use copy::copy;
 pub use enqueue::{SavedAnswer, decode_saved};
-pub(crate) use receive::{choose, create, hand_out, renew, repeated, sources};
+pub(crate) use receive::{choose, create, hand_out, next_of_group, renew, repeated, sources};
 pub use tasks::TaskStep;
 pub(crate) use tasks::{TaskStepDecision, step as step_task};
 

@@ -45,12 +45,14 @@ pub(super) fn configure(
     if queue.record.source == Source::File && configure.source == Source::Api {
         return Err(Rejection::ManagedByFile(configure.queue.clone()));
     }
-    if queue.record.options == configure.options && queue.record.source == configure.source {
+    let mut options = configure.options.clone();
+    options.sqs = options.sqs.or_else(|| queue.record.options.sqs.clone());
+    if queue.record.options == options && queue.record.source == configure.source {
         return Ok(Reply::Configured { created: false, revision });
     }
     draft.push(Event::QueueSet(Box::new(QueueRecord {
         source: configure.source,
-        options: configure.options.clone(),
+        options,
         revision: revision + 1,
         ..queue.record.clone()
     })));

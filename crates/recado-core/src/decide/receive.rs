@@ -2,10 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Included};
+use core::ops::RangeBounds;
 
 use recado_mutants::{Mutant, active};
 
 use super::enqueue::find_or_create;
+use super::hand_off::HandOffTo;
 use super::{find_queue, mix};
 use crate::command::{Moment, Receive, TypeRange};
 use crate::draft::Draft;
@@ -14,7 +17,8 @@ use crate::id::Hash;
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, Reply, State as JobState};
 use crate::state::presence::accepts;
-use crate::state::{NONE, Queue, Slot, Spot, State, domain};
+use crate::state::standing::first_visible;
+use crate::state::{Queue, Slot, Spot, State, domain};
 
 /// How long a receive with the same `attemptId` gets the same answer.
 const ATTEMPT_KEPT_MS: u64 = 300_000;
@@ -61,6 +65,24 @@ pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive, sources: 
         step += 1;
     }
     None
+}
+
+/// The next job of the group of `slot`, which was just handed out, for a receive that takes more of one group: it
+/// follows in line, and none between them is out.
+pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
+    let job = &state.jobs[slot];
+    let queue = state.queue(job.queue);
+    if queue.settings.fifo.is_none() || job.group == queue.no_group || queue.held_back().is_some() {
+        return None;
+    }
+    let group = &state.groups[job.group];
+    let behind = (Excluded(Spot::new(job.group, job.due_at, job.id.seq())), Included(Spot::last_of(job.group)));
+    let lanes = group.lanes.iter().map(|part| &queue.lane(part.lane).ready);
+    let (_, next) = lanes.filter_map(|ready| ready.range(behind).next()).min_by_key(|(spot, _)| **spot)?;
+    let between = (Excluded(job.place()), Excluded(state.jobs[*next].place()));
+    let is_out = |holder: &Slot| state.jobs[*holder].state != JobState::Ready;
+    let mut out = group.holders.iter().filter(|holder| is_out(holder));
+    (!out.any(|holder| between.contains(&state.jobs[*holder].place()))).then_some(*next)
 }
 
 fn weighted(left: &[(u32, u32)], entropy: u64) -> usize {
@@ -130,8 +152,8 @@ impl State {
     pub(crate) fn job_at(&self, queue: &Queue, spot: Spot, lane: u16) -> Slot {
         let group = &self.groups[spot.group()];
         let orders = queue.settings.ordered && spot.group() != queue.no_group;
-        if orders && group.holder != NONE && self.jobs[group.holder].state == JobState::Ready {
-            return group.holder;
+        if orders && let Some(holder) = first_visible(&group.holders, &self.jobs) {
+            return holder;
         }
         match queue.lane(lane).ready.get(&spot) {
             Some(slot) => *slot,
@@ -163,11 +185,15 @@ impl State {
     }
 }
 
-/// Hands a chosen job out, or ends it when its time is over.
+/// Hands a chosen job out, ends it when its time is over, or hands it off when it was received too often.
 pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: Slot, draft: &mut Draft) {
     let job = &state.jobs[slot];
     if job.expires_at().is_some_and(|at| at <= moment.at) {
         super::cancel::expired(state, slot, moment.at, draft);
+        return;
+    }
+    if let Some(target) = state.redrive_due(job) {
+        state.hand_off(slot, moment.at, HandOffTo { queue: target, id: job.id, error: None }, draft);
         return;
     }
     let elapsed_at = state.elapsed(moment.at);

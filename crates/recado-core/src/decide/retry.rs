@@ -6,12 +6,13 @@ use alloc::string::String;
 
 use recado_mutants::{Mutant, active};
 
+use super::hand_off::HandOffTo;
 use crate::command::Failure;
 use crate::draft::Draft;
 use crate::event::{Death, Due, Event, LeaseState};
 use crate::id::Hash;
 use crate::meta::ErrorEntry;
-use crate::options::{Backoff, BackoffCurve, Jitter, MAX_DELIVERIES_MAX, OnDead};
+use crate::options::{Backoff, BackoffCurve, Jitter, OnDead, deliveries_for};
 use crate::reply::State as JobState;
 use crate::state::{Job, Slot, State};
 
@@ -133,7 +134,13 @@ impl State {
             return;
         }
         let span = draft.put_encoded(&error);
-        if !failure.retryable || self.is_spent(job) {
+        let is_over = !failure.retryable || self.is_spent(job);
+        let target = if is_over { self.redrive_target(job) } else { self.redrive_due(job) };
+        if let Some(queue) = target {
+            self.hand_off(slot, at, HandOffTo { queue, id: job.id, error: Some(span) }, draft);
+            return;
+        }
+        if is_over {
             draft.push(Event::Died {
                 seq,
                 at,
@@ -179,8 +186,8 @@ impl State {
     pub(super) fn is_delivered_out(&self, job: &Job) -> bool {
         let queue = self.queue(job.queue);
         // Ten times its attempts unless set; so a job with attempts of its own has a bound of its own.
-        let set = queue.record.options.max_deliveries.or(self.defaults.max_deliveries);
-        let limit = set.unwrap_or_else(|| self.max_attempts(job).saturating_mul(10).min(MAX_DELIVERIES_MAX));
+        let set = queue.record.options.max_deliveries_set(&self.defaults);
+        let limit = set.unwrap_or_else(|| deliveries_for(self.max_attempts(job)));
         u32::from(job.deliveries) >= limit
     }
 

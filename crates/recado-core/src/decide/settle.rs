@@ -108,7 +108,13 @@ pub(super) fn standing(
         _ => None,
     };
     let is_extend = matches!(outcome, Outcome::Extend { .. });
+    let is_fifo = state.queue(job.queue).settings.fifo.is_some();
+    let is_over = || job.lease().is_some_and(|lease| lease.ends_elapsed_at <= elapsed_at);
     match lease_state {
+        // The service takes no late settle of a FIFO queue's message.
+        LeaseState::Held | LeaseState::Lapsed if is_fifo && ended.is_none() && is_over() => {
+            Standing::Overtaken(StaleReason::Lapsed)
+        }
         LeaseState::Held => Standing::Counts,
         LeaseState::Lapsed => match ended {
             Some(reason) => Standing::Overtaken(reason),
@@ -132,6 +138,7 @@ pub(super) fn standing(
             Standing::Overtaken(ended.unwrap_or(StaleReason::Settled))
         }
         LeaseState::Replayed => Standing::Overtaken(StaleReason::Replayed),
+        LeaseState::Forwarded => Standing::Overtaken(StaleReason::Forwarded),
         LeaseState::KeyTaken => Standing::Overtaken(StaleReason::KeyTaken),
         LeaseState::Replaced => Standing::Overtaken(StaleReason::Replaced),
         LeaseState::Cancelled => Standing::Overtaken(ended.unwrap_or(StaleReason::Cancelled)),
@@ -196,7 +203,7 @@ fn die_anew(state: &State, at: u64, slot: Slot, failure: &Failure, draft: &mut D
         error: Some(span),
         death: state.death(job, &error),
         lease: LeaseState::Failed,
-        blocks_group: state.groups[job.group].holder == slot,
+        blocks_group: state.groups[job.group].holders.contains(&slot),
         task: job.task(),
     });
 }

@@ -11,11 +11,12 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use super::{audit, find_queue, still_there};
+use super::hand_off::HandOffTo;
+use super::{audit, find_queue, mix, still_there};
 use crate::command::{Action, Actor, Filter, Moment, NewTask, Rate, Select};
 use crate::draft::Draft;
 use crate::event::{Cursor, Event, Removal, SelectRecord, TaskCounts, TaskKind, TaskRecord};
-use crate::id::Hash;
+use crate::id::{Hash, JobId};
 use crate::rejection::Rejection;
 use crate::reply::{Place, Reply, State as JobState, TaskState, TaskView};
 use crate::state::{Job, LANES_MAX, Queue, Slot, Spot, State, TASKS_RUNNING_MAX, Task, domain};
@@ -175,6 +176,21 @@ impl State {
         true
     }
 
+    /// Queues that hand off to the queue of this name.
+    pub(crate) fn sources_of<'a>(&'a self, target: &'a str) -> impl Iterator<Item = &'a Queue> {
+        let hands_off = move |queue: &&Queue| queue.settings.redrive.as_ref().is_some_and(|it| &*it.target == target);
+        self.names.values().map(|number| self.queue(*number)).filter(hands_off)
+    }
+
+    /// The queue that takes a job which is moved.
+    fn moved_to(&self, record: &TaskRecord, job: &Job) -> Option<u32> {
+        let number = match &record.destination {
+            Some(name) => self.names.get(name).copied(),
+            None => job.arrival().map(|arrival| arrival.from),
+        };
+        number.filter(|number| self.can_take(*number, job))
+    }
+
     /// Tasks that are at work.
     #[must_use]
     pub fn running_tasks(&self) -> Vec<u64> {
@@ -291,6 +307,7 @@ impl State {
             TaskKind::Replay | TaskKind::Discard => {
                 job.ended_at() <= record.end && self.is_selected(&record.select, job)
             }
+            TaskKind::Move => job.id.seq() <= record.end && job.state == JobState::Ready,
             TaskKind::DeleteQueue => true,
         }
     }
@@ -320,6 +337,8 @@ impl State {
             succeeded: counts.succeeded,
             failed: counts.failed,
             skipped: skipped.into_iter().filter(|(_, n)| *n > 0).map(|(word, n)| (word.into(), n)).collect(),
+            destination: record.destination.clone(),
+            rate: record.rate,
         }
     }
 }
@@ -338,7 +357,7 @@ fn allowance(state: &State, record: &TaskRecord, rate: Rate, now: u64) -> (u64, 
 fn parts(queue: &Queue, kind: TaskKind, from: u32) -> impl Iterator<Item = u32> {
     let lanes_end = PART_LANES + queue.lanes.len() as u32;
     let range = match kind {
-        TaskKind::Purge => from..PART_IN_FLIGHT,
+        TaskKind::Purge | TaskKind::Move => from..PART_DEAD,
         TaskKind::Replay | TaskKind::Discard => from.max(PART_DEAD)..PART_DEAD + 1,
         TaskKind::DeleteQueue => from..PART_FINISHED + 1,
     };
@@ -372,6 +391,13 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
             record.ignore_key = replay.ignore_key;
             record.force = replay.force;
         }
+        Action::Move { destination, rate } => {
+            check_move(state, queue)?;
+            record.kind = TaskKind::Move;
+            record.expected = queue.count(JobState::Ready);
+            record.destination.clone_from(destination);
+            record.rate = *rate;
+        }
         Action::Discard { select } => {
             record.kind = TaskKind::Discard;
             record.end = last_death(queue, moment.at);
@@ -384,6 +410,19 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
     let view = state.task_view(&task);
     draft.push(Event::TaskSet(Box::new(record)));
     Ok(Reply::Task(view))
+}
+
+/// Jobs are moved from a queue that others hand off to, by one task at a time.
+fn check_move(state: &State, queue: &Queue) -> Result<(), Rejection> {
+    let name = &queue.record.name;
+    if state.sources_of(name).next().is_none() {
+        return Err(Rejection::NotATarget(name.clone()));
+    }
+    let mut running = state.running.iter().map(|task| &state.tasks[task].record);
+    if running.any(|task| task.kind == TaskKind::Move && task.queue == queue.record.number) {
+        return Err(Rejection::MoveRunning(name.clone()));
+    }
+    Ok(())
 }
 
 /// The latest instant of a death so far: also later than now, after the wall clock was stepped back.
@@ -412,6 +451,7 @@ fn blank(state: &State, moment: Moment, queue: u32, kind: TaskKind, actor: &Acto
         actor: actor.0.clone(),
         reason: None,
         expected: 0,
+        destination: None,
     }
 }
 
@@ -499,6 +539,15 @@ pub(crate) fn step(
     }
     counts.skipped_unpatchable += step.unpatchable;
     counts.matched += step.unpatchable;
+    if let Some((seq, _)) = step.job.filter(|_| record.kind == TaskKind::Move)
+        && state.slot_of_seq(seq).is_some_and(|slot| state.moved_to(record, &state.jobs[slot]).is_none())
+    {
+        // Where it should go is gone, or nobody knows where it came from.
+        let mut view = state.task_view(task);
+        (view.state, view.ended_at) = (TaskState::Halted, Some(moment.at));
+        end(state, moment, record, TaskState::Halted, counts, draft);
+        return Ok(Reply::Task(view));
+    }
     if let Some((seq, payload)) = step.job {
         counts.matched += 1;
         act(state, moment, record, seq, payload, &mut counts, draft);
@@ -506,7 +555,14 @@ pub(crate) fn step(
     let is_end = step.last;
     // Settles and timers move jobs to parts that were passed already: a delete goes round until none is left.
     let acted = counts.acted - record.counts.acted;
-    let is_left = |queue: &Queue| record.kind == TaskKind::DeleteQueue && queue.jobs() > acted;
+    let is_left = |queue: &Queue| match record.kind {
+        TaskKind::DeleteQueue => queue.jobs() > acted,
+        TaskKind::Purge if record.select.states.contains(&JobState::InFlight) => {
+            let left = queue.by_age.iter().take(acted as usize + 1);
+            left.filter(|(_, seq)| *seq <= record.end).count() > acted as usize
+        }
+        _ => false,
+    };
     let goes_round = is_end && state.queues.get(&record.queue).is_some_and(|queue| is_left(queue));
     let cursor = if goes_round { Cursor::default() } else { step.cursor };
     draft.push(Event::TaskAdvanced { task: record.id, cursor, counts });
@@ -535,7 +591,15 @@ fn act(
     let job = &state.jobs[slot];
     let remove = |why| Event::Removed { seqs: alloc::vec![seq], why };
     match record.kind {
-        TaskKind::Purge if job.state.is_waiting() => draft.push(remove(Removal::Purged)),
+        TaskKind::Purge if job.state.is_waiting() || record.select.states.contains(&job.state) => {
+            draft.push(remove(Removal::Purged));
+        }
+        TaskKind::Move if job.state == JobState::Ready => {
+            let Some(queue) = state.moved_to(record, job) else { return };
+            let seq = state.seq + 1;
+            let id = JobId::new(moment.at, state.shard, seq, mix(moment.entropy, seq));
+            state.hand_off(slot, moment.at, HandOffTo { queue, id, error: None }, draft);
+        }
         TaskKind::DeleteQueue => draft.push(remove(Removal::Deleted)),
         TaskKind::Discard if job.state == JobState::Dead => draft.push(remove(Removal::Discarded)),
         TaskKind::Replay => {
@@ -561,6 +625,7 @@ fn end(state: &State, moment: Moment, record: &TaskRecord, how: TaskState, count
     let (action, word) = match record.kind {
         TaskKind::Purge => ("purged", "purged"),
         TaskKind::Replay => ("replayed", "replayed"),
+        TaskKind::Move => ("moved", "moved"),
         TaskKind::Discard => ("discarded", "discarded"),
         TaskKind::DeleteQueue => ("queue-deleted", "removed"),
     };

@@ -90,7 +90,9 @@ impl<'a> Wanted<'a> {
         if let Some(key) = &query.idempotency_key {
             wanted.key = Some(state.keys.find(state.hash(domain::KEY, number, key).0)?);
         }
-        wanted.dedup = query.dedup_key.as_ref().map(|key| state.hash(domain::DEDUP, number, key));
+        let in_group = queue.settings.fifo.is_some_and(|fifo| fifo.dedup_in_group);
+        let group = query.group.as_deref().filter(|_| in_group);
+        wanted.dedup = query.dedup_key.as_ref().map(|key| state.dedup_hash(number, key, group));
         Some(wanted)
     }
 

@@ -57,6 +57,18 @@ pub enum Query {
         /// The page.
         page: Page,
     },
+    /// Moves of jobs out of one queue, newest first: those that run and the last that ended.
+    Moves {
+        /// The queue.
+        queue: Box<str>,
+    },
+    /// Queues that hand off to one, by name.
+    Sources {
+        /// The one.
+        queue: Box<str>,
+        /// The page.
+        page: Page,
+    },
     /// What a replay would do, without doing it.
     Preview {
         /// The queue.
@@ -130,6 +142,8 @@ pub enum Answer {
     Fingerprints { groups: Vec<FingerprintView>, cursor: Option<String> },
     Task(Box<TaskView>),
     Replays { replays: Vec<TaskView>, cursor: Option<String> },
+    Moves(Vec<TaskView>),
+    Sources { queues: Vec<Arc<str>>, cursor: Option<String> },
     Preview { matched: u64, skipped: Vec<(Box<str>, u64)>, example: Option<Box<JobView>> },
     CancelRequested(Vec<JobId>),
     Audit { entries: Vec<AuditView>, cursor: Option<String> },
@@ -151,6 +165,10 @@ pub struct QueueEntry {
 /// A queue's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueView {
+    /// Its number, never used again.
+    pub number: u32,
+    /// Newest purge.
+    pub purged_at: u64,
     /// Its name.
     pub name: Arc<str>,
     /// Who made it.
@@ -286,6 +304,8 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::Fingerprints { queue, page } => dead::fingerprints(state, queue, page),
         Query::Task(id) => tasks::task(state, *id),
         Query::Replays { queue, page } => tasks::replays(state, queue.as_deref(), page),
+        Query::Moves { queue } => tasks::moves(state, queue),
+        Query::Sources { queue, page } => queues::sources(state, queue, page),
         Query::Preview { queue, replay } => dead::preview(state, presence, now, queue, replay),
         Query::CancelRequested { worker } => tasks::cancel_requested(state, worker),
         Query::Audit { queue, actor, action, page } => {

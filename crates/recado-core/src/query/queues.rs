@@ -50,6 +50,8 @@ pub(super) fn list(state: &State, presence: &Presence, now: u64, page: &Page) ->
 pub(super) fn view(state: &State, name: &str) -> Answered {
     let queue = find_queue(state, name)?;
     Ok(Answer::Queue(Box::new(QueueView {
+        number: queue.record.number,
+        purged_at: queue.record.purged_at,
         name: queue.name.clone(),
         source: queue.record.source,
         options: queue.record.options.clone(),
@@ -58,6 +60,17 @@ pub(super) fn view(state: &State, name: &str) -> Answered {
         paused: queue.record.paused,
         paused_reason: queue.record.paused_reason.clone(),
     })))
+}
+
+pub(super) fn sources(state: &State, name: &str, page: &Page) -> Answered {
+    find_queue(state, name)?;
+    let after = page.name()?;
+    let is_behind = |queue: &&Queue| after.as_deref().is_none_or(|after| &*queue.name > after);
+    let mut sources = state.sources_of(name).filter(is_behind);
+    let queues: Vec<_> = sources.by_ref().take(page.size()).map(|queue| queue.name.clone()).collect();
+    let more = sources.next().is_some();
+    let cursor = queues.last().filter(|_| more).map(|name| after_name(name));
+    Ok(Answer::Sources { queues, cursor })
 }
 
 pub(super) fn stats(state: &State, presence: &Presence, now: u64, name: &str) -> Answered {

@@ -14,6 +14,9 @@ use crate::state::State;
 /// Jobs that one answer names to a worker; it hears of the others when it has settled these.
 const CANCELS_MAX: usize = 1_000;
 
+/// Moves that one answer names.
+const MOVES_MAX: usize = 10;
+
 pub(super) fn task(state: &State, id: u64) -> Answered {
     let task = state.tasks.get(&id).ok_or(Rejection::TaskNotFound)?;
     Ok(Answer::Task(Box::new(state.task_view(task))))
@@ -31,6 +34,14 @@ pub(super) fn replays(state: &State, queue: Option<&str>, page: &Page) -> Answer
     });
     let (replays, cursor) = walk.end();
     Ok(Answer::Replays { replays, cursor })
+}
+
+/// Newest first.
+pub(super) fn moves(state: &State, queue: &str) -> Answered {
+    let number = find_queue(state, queue)?.record.number;
+    let tasks = state.tasks.values().rev();
+    let moves = tasks.filter(|task| task.record.kind == TaskKind::Move && task.record.queue == number);
+    Ok(Answer::Moves(moves.take(MOVES_MAX).map(|task| state.task_view(task)).collect()))
 }
 
 pub(super) fn cancel_requested(state: &State, worker: &str) -> Answered {

@@ -8,10 +8,12 @@ use core::cmp::Reverse;
 use crate::apply::TASK_KEPT_MS;
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
+use crate::state::age::is_unfinished;
 use crate::state::held::KeyLines;
 use crate::state::members::{Lines, Members};
 use crate::state::queue::GroupHold;
 use crate::state::slab::{NONE, Slot};
+use crate::state::standing::first_visible;
 use crate::state::{Group, Job, Key, NO_LANE, Queue, Spot, State, Timer, flag};
 
 impl State {
@@ -25,6 +27,8 @@ impl State {
         }
         let in_flight: u64 = self.queues.values().map(|queue| queue.count(JobState::InFlight)).sum();
         assert_eq!(self.in_flight, in_flight, "jobs in flight over all queues");
+        let aging: usize = self.queues.values().map(|queue| queue.by_age.len()).sum();
+        assert_eq!(self.aging, aging, "jobs that a retention may end");
         for (slot, job) in self.jobs.iter() {
             self.check_job(slot, job);
         }
@@ -93,6 +97,10 @@ impl State {
             self.dedups.iter().filter(|(slot, _)| self.dedup_window(*slot).queue == queue.record.number).count();
         let notes = self.notes.iter().filter(|(_, note)| note.queue == queue.record.number).count();
         assert_eq!((queue.dedups, queue.notes), (dedups as u64, notes as u64), "keys and notes of `{name}`");
+        let retains = queue.settings.retention_ms.is_some();
+        let aging = self.jobs_in(queue).filter(|(_, job)| retains && is_unfinished(job));
+        let by_age = aging.map(|(_, job)| (self.retained_since(job), job.id.seq())).collect();
+        assert_eq!(queue.by_age, by_age, "jobs of `{name}` by age");
     }
 
     fn check_lanes(&self, queue: &Queue) {
@@ -172,8 +180,8 @@ impl State {
         let parts: BTreeMap<u16, usize> = group.lanes.iter().map(|part| (part.lane, part.ready as usize)).collect();
         let expected: BTreeMap<u16, usize> = ready.iter().map(|(lane, jobs)| (*lane, jobs.len())).collect();
         assert_eq!(parts, expected, "ready jobs of group {slot} by lane");
-        if group.holder != NONE {
-            let holder = self.jobs.get(group.holder);
+        for holder in &group.holders {
+            let holder = self.jobs.get(*holder);
             assert!(holder.is_some_and(|job| job.group == slot && !job.state.is_final()), "holder of group {slot}");
         }
         let limit = queue.settings.group_max_in_flight.filter(|_| is_grouped);
@@ -203,10 +211,11 @@ impl State {
     fn giver(&self, group: &Group, ready: &BTreeMap<u16, Vec<Slot>>) -> Option<Slot> {
         let place = |slot: &Slot| (self.jobs[*slot].due_at, self.jobs[*slot].id.seq());
         let first = ready.values().flatten().copied().min_by_key(place);
-        let next = if group.holder == NONE { first } else { Some(group.holder) };
+        let next = if group.holders.is_empty() { first } else { first_visible(&group.holders, &self.jobs) };
+        let is_fifo = self.queue(group.queue).settings.fifo.is_some();
         next.filter(|slot| {
             let job = &self.jobs[*slot];
-            group.in_flight == 0 && job.state == JobState::Ready && !self.is_held_by_key(job)
+            (group.in_flight == 0 || is_fifo) && job.state == JobState::Ready && !self.is_held_by_key(job)
         })
     }
 
@@ -330,6 +339,8 @@ impl State {
                 elapsed.push((ends, Timer::Lease(slot)));
             }
         }
+        let ages = self.queues.values();
+        wall.extend(ages.filter_map(|queue| Some((queue.retention_ends_at()?, Timer::Age(queue.record.number)))));
         let saved = self.keys.iter().filter_map(|(slot, key)| Some((slot, key.saved.as_ref()?)));
         wall.extend(saved.filter(|(_, saved)| !saved.ended).map(|(slot, saved)| (saved.look_at, Timer::Key(slot))));
         let windows = self.dedups.iter().filter_map(|(slot, entry)| Some((entry.until()?, slot)));

@@ -63,7 +63,7 @@ impl State {
         let key = hash(job.key, self.keys.get(job.key).map_or(0, |key| key.hash.0));
         let business = hash(job.business, self.businesses.get(job.business).map_or(0, |business| business.hash.0));
         let dedup = hash(job.dedup, self.dedups.get(job.dedup).map_or(0, |entry| entry.hash.0));
-        let holds = queue.settings.ordered && self.groups[job.group].holder == slot;
+        let holds = queue.settings.ordered && self.groups[job.group].holders.contains(&slot);
         line(
             out,
             format_args!(
@@ -100,6 +100,7 @@ impl State {
         let behind = job.rare().and_then(|rare| rare.behind).filter(|_| job.state == JobState::Blocked);
         let ties = (job.task(), job.rare().and_then(|rare| rare.released_dedup), behind);
         let kept = (job.result(), job.progress(), job.overrides(), job.expires_at());
+        let kept = (kept, job.arrival(), job.first_received_at());
         line(out, format_args!("  {lease:?} wait {wait:?} {errors:?} {ended:?} {ties:?} {kept:?}"));
     }
 

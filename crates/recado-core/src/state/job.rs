@@ -3,8 +3,9 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
-use crate::event::{Death, DedupRecord, Lease, LeaseState};
+use crate::event::{Arrival, Death, DedupRecord, Lease, LeaseState};
 use crate::id::JobId;
 use crate::items::Link;
 use crate::options::Overrides;
@@ -66,8 +67,10 @@ pub(crate) struct Extra {
     pub(crate) delivery: Delivery,
     pub(crate) result: Option<Place>,
     /// Delayed: when it is due, where that is measured as elapsed time (backoff, snooze).
-    pub(crate) due_elapsed_at: Option<u64>,
+    pub(crate) due_elapsed_at: Option<NonZeroU64>,
     pub(crate) ended_at: u64,
+    /// When it was first handed out; 0 if never.
+    pub(crate) first_received_at: u64,
     /// Finished: when it is forgotten.
     pub(crate) keep_until: u64,
     pub(crate) errors: Option<Box<Errors>>,
@@ -117,10 +120,12 @@ pub(crate) struct Rare {
     pub(crate) task: Option<u64>,
     /// The deduplication key that its death released.
     pub(crate) released_dedup: Option<DedupRecord>,
-    /// Hand-outs before it was last replayed.
+    /// Hand-outs before it was last replayed or handed off.
     pub(crate) earlier_deliveries: u32,
     /// The job it is blocked behind.
     pub(crate) behind: Option<u64>,
+    /// How it came from another queue.
+    pub(crate) arrival: Option<Arrival>,
 }
 
 /// What a job that carries an idempotency key has to do with the end of another one.
@@ -245,13 +250,13 @@ impl Job {
     }
 
     pub(crate) fn due_elapsed_at(&self) -> Option<u64> {
-        self.extra.as_ref()?.due_elapsed_at
+        self.extra.as_ref()?.due_elapsed_at.map(NonZeroU64::get)
     }
 
     pub(crate) fn set_due(&mut self, due_at: u64, due_elapsed_at: Option<u64>) {
         self.due_at = due_at;
         if due_elapsed_at.is_some() || self.extra.is_some() {
-            self.extra().due_elapsed_at = due_elapsed_at;
+            self.extra().due_elapsed_at = due_elapsed_at.and_then(NonZeroU64::new);
         }
     }
 
@@ -354,6 +359,19 @@ impl Job {
 
     pub(crate) fn earlier_deliveries(&self) -> u32 {
         self.rare().map_or(0, |rare| rare.earlier_deliveries)
+    }
+
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
+        self.rare()?.arrival
+    }
+
+    pub(crate) fn first_received_at(&self) -> u64 {
+        self.extra.as_ref().map_or(0, |extra| extra.first_received_at)
+    }
+
+    /// Its place among the jobs of its group.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.due_at, self.id.seq())
     }
 
     pub(crate) fn carries_key(&self) -> bool {

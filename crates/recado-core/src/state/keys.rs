@@ -137,6 +137,18 @@ pub(crate) struct ProducerEntry {
 }
 
 impl State {
+    /// The hash of a deduplication key in its queue, or in a group of it. A purge of a FIFO queue makes all keys that
+    /// were taken before it others, which are forgotten when their windows end.
+    pub(crate) fn dedup_hash(&self, number: u32, key: &str, group: Option<&str>) -> Hash {
+        let queue = self.queues.get(&number).filter(|queue| queue.settings.fifo.is_some());
+        let purged_at = queue.map_or(0, |queue| queue.record.purged_at);
+        if purged_at == 0 && group.is_none() {
+            return self.hash(domain::DEDUP, number, key);
+        }
+        let parts = [key.as_bytes(), group.unwrap_or_default().as_bytes(), &purged_at.to_be_bytes()];
+        self.secret.hash(domain::DEDUP, u64::from(number), &parts)
+    }
+
     /// The producer of a queue that has been idle longest.
     pub(crate) fn idlest_producer(&self, queue: u32) -> Option<&ProducerEntry> {
         let (_, _, slot) = self.idle_producers.range((queue, 0, 0)..).next().filter(|(its, ..)| *its == queue)?;

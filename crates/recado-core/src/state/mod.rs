@@ -1,5 +1,6 @@
 //! Everything the shard knows, derived from the log alone.
 
+mod age;
 mod check;
 mod digest;
 mod guard;
@@ -119,6 +120,10 @@ pub struct State {
     pub(crate) cancel_news: Vec<u128>,
     /// See [`State::moves`].
     moves: u64,
+    /// See [`State::config_version`].
+    config_version: u64,
+    /// Jobs that a retention may end, over all queues.
+    pub(crate) aging: usize,
     /// What all items cost, in the log and in memory.
     pub(crate) weight: Weight,
     /// Jobs in flight, over all queues.
@@ -172,6 +177,8 @@ impl State {
             ended: Vec::new(),
             cancel_news: Vec::new(),
             moves: 0,
+            config_version: 0,
+            aging: 0,
             weight: Weight::default(),
             in_flight: 0,
             memory_limit_bytes: u64::MAX,
@@ -194,6 +201,16 @@ impl State {
     #[must_use]
     pub fn queue_name(&self, number: u32) -> Option<&str> {
         self.queues.get(&number).map(|queue| &*queue.name)
+    }
+
+    /// Grows whenever a queue comes, goes or is configured: what was read of it before may be outdated then.
+    #[must_use]
+    pub fn config_version(&self) -> u64 {
+        self.config_version
+    }
+
+    pub(crate) fn count_config_change(&mut self) {
+        self.config_version += 1;
     }
 
     /// Jobs in flight, over all queues.
@@ -238,8 +255,19 @@ impl State {
         self.moves
     }
 
+    /// The hash of a name within a queue. A job that is handed off takes its group along: see [`State::rehash`].
     pub(crate) fn hash(&self, domain: u8, number: u32, text: &str) -> Hash {
-        self.secret.hash(domain, u64::from(number), &[text.as_bytes()])
+        let Hash(name) = self.secret.hash(domain, 0, &[text.as_bytes()]);
+        Hash(name ^ self.scope(domain, number))
+    }
+
+    /// The hash of the same name in another queue.
+    pub(crate) fn rehash(&self, domain: u8, hash: Hash, from: u32, to: u32) -> Hash {
+        Hash(hash.0 ^ self.scope(domain, from) ^ self.scope(domain, to))
+    }
+
+    fn scope(&self, domain: u8, number: u32) -> u128 {
+        self.secret.hash(domain, u64::from(number), &[]).0
     }
 
     /// The wall clock read as elapsed time.

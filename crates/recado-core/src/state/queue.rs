@@ -12,7 +12,7 @@ use crate::id::{Hash, JobId};
 use crate::items::Link;
 use crate::options::Settings;
 use crate::reply::State;
-use crate::state::slab::{Keyed, NONE, Slot};
+use crate::state::slab::{Keyed, Slot};
 
 /// Lanes a queue may have; see [`Lane`].
 pub const LANES_MAX: usize = 1_024;
@@ -101,8 +101,9 @@ pub(crate) struct Group {
     pub(crate) jobs: u32,
     pub(crate) in_flight: u32,
     pub(crate) turn: u64,
-    /// The job that was received while the queue was ordered, until it has ended or died.
-    pub(crate) holder: Slot,
+    /// Jobs that were received while the queue was ordered, until they have ended or died: one, or of a FIFO
+    /// queue a few.
+    pub(crate) holders: Vec<Slot>,
     pub(crate) lanes: Vec<GroupLane>,
     /// Ready jobs that the group itself holds back, as last told to the queue.
     pub(crate) held: (GroupHold, u32),
@@ -125,7 +126,7 @@ impl Group {
             jobs: 0,
             in_flight: 0,
             turn: 0,
-            holder: NONE,
+            holders: Vec::new(),
             lanes: Vec::new(),
             held: (GroupHold::Nothing, 0),
         }
@@ -195,6 +196,8 @@ pub(crate) struct Queue {
     pub(crate) notes: u64,
     /// Guards under its keys.
     pub(crate) guards: u64,
+    /// Where a retention ends jobs: the unfinished ones by the instant from which it counts, and number.
+    pub(crate) by_age: BTreeSet<(u64, u64)>,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
     pub(crate) is_going: bool,
@@ -203,6 +206,12 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn count(&self, state: State) -> u64 {
         self.counts[state as usize]
+    }
+
+    /// When the retention ends its oldest job.
+    pub(crate) fn retention_ends_at(&self) -> Option<u64> {
+        let (since, _) = self.by_age.first()?;
+        Some(since.saturating_add(self.settings.retention_ms?))
     }
 
     /// What `maxDepth` counts.

@@ -194,6 +194,14 @@ impl<T: Keyed> Table<T> {
         self.slab.remove(slot)
     }
 
+    /// Changes a value, its key too, where it is.
+    pub(crate) fn rekey(&mut self, slot: Slot, change: impl FnOnce(&mut T)) {
+        self.index.remove(self.slab[slot].key() as u64, slot);
+        change(&mut self.slab[slot]);
+        let slab = &self.slab;
+        self.index.insert(slab[slot].key() as u64, slot, |slot| slab[slot].key() as u64);
+    }
+
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
         self.slab.get(slot)
     }

@@ -10,7 +10,7 @@ use core::cmp::Reverse;
 
 use crate::reply::State as JobState;
 use crate::state::queue::{GroupHold, GroupLane, Spot};
-use crate::state::slab::{NONE, Slot};
+use crate::state::slab::{NONE, Slot, Table};
 use crate::state::{Job, State, Timer, flag};
 
 impl State {
@@ -54,8 +54,9 @@ impl State {
             self.to_skip.insert(self.jobs[slot].key);
         }
         self.queue_mut(number).counts[state as usize] += 1;
+        self.change_age(slot, true);
         let group = self.jobs[slot].group;
-        if self.groups[group].holder == slot {
+        if self.groups[group].holders.contains(&slot) {
             // Whether the group gives depends on where its holder stands.
             self.refresh(group);
         }
@@ -101,6 +102,7 @@ impl State {
             self.tidy_skips(slot);
         }
         self.queue_mut(number).counts[state as usize] -= 1;
+        self.change_age(slot, false);
     }
 
     pub(super) fn count_ready(&mut self, group: Slot, lane: u16, by: i32) {
@@ -210,10 +212,19 @@ impl State {
     /// Ends the hold of a job on its ordered group.
     pub(crate) fn release_group(&mut self, slot: Slot) {
         let group = self.jobs[slot].group;
-        if self.groups[group].holder == slot {
-            self.groups[group].holder = NONE;
+        let holders = &mut self.groups[group].holders;
+        if let Some(at) = holders.iter().position(|holder| *holder == slot) {
+            holders.swap_remove(at);
             self.refresh(group);
             self.wake(self.jobs[slot].queue);
+        }
+    }
+
+    /// A job holds its ordered group, beside those that do already.
+    pub(crate) fn hold_group(&mut self, slot: Slot) {
+        let holders = &mut self.groups[self.jobs[slot].group].holders;
+        if !holders.contains(&slot) {
+            holders.push(slot);
         }
     }
 
@@ -241,11 +252,13 @@ impl State {
         }
         let keys = &self.keys;
         let is_held = |job: &Job| job.key != NONE && keys[job.key].holds(job.has(flag::IGNORE_KEY));
-        // An ordered group gives one job: its holder if that is ready, else its head unless one is out.
+        // An ordered group gives one job: its first holder if that is visible again, else its head unless one is
+        // out. In a FIFO queue others, behind it, may still be out.
+        let is_free = group.in_flight == 0 || queue.settings.fifo.is_some();
         let only = orders.then(|| {
-            if group.holder != NONE {
-                let holder = &self.jobs[group.holder];
-                let gives = holder.state == JobState::Ready && !is_held(holder) && group.in_flight == 0;
+            if !group.holders.is_empty() {
+                let holder = &self.jobs[first_visible(&group.holders, &self.jobs)?];
+                let gives = !is_held(holder) && is_free;
                 return gives.then(|| (holder.lane, Spot::new(slot, holder.due_at, holder.id.seq())));
             }
             let heads = group.lanes.iter().filter_map(|part| {
@@ -253,7 +266,7 @@ impl State {
                 range.next().map(|(spot, job)| (*spot, part.lane, *job))
             });
             let (spot, lane, job) = heads.min()?;
-            (group.in_flight == 0 && !is_held(&self.jobs[job])).then_some((lane, spot))
+            (is_free && !is_held(&self.jobs[job])).then_some((lane, spot))
         });
         let fair = queue.settings.fair;
         let mut gives_more = false;
@@ -321,6 +334,12 @@ impl crate::state::Queue {
             *count = if adds { *count + u64::from(jobs) } else { *count - u64::from(jobs) };
         }
     }
+}
+
+/// The first of the jobs that hold a group, if it can be received again.
+pub(crate) fn first_visible(holders: &[Slot], jobs: &Table<Job>) -> Option<Slot> {
+    let first = holders.iter().copied().min_by_key(|slot| jobs[*slot].place())?;
+    (jobs[first].state == JobState::Ready).then_some(first)
 }
 
 /// The key of a note in its table.

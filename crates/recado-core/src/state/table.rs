@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use crate::event::{DedupRecord, DedupWindow, JobRecord};
+use crate::event::{DedupRecord, DedupWindow, HandOff, JobRecord};
 use crate::id::{Hash, JobId};
 use crate::items::{ItemKind, Link};
 use crate::reply::{Place, State as JobState};
@@ -81,6 +81,16 @@ impl State {
     /// Takes a job that stands nowhere out of the tables.
     pub(crate) fn untie_job(&mut self, slot: Slot) {
         self.unlink_item(ItemKind::Job, slot);
+        self.untie_names(slot);
+        let job = self.jobs.remove(slot);
+        if job.lane != NO_LANE {
+            self.queue_mut(job.queue).leave_lane(job.lane);
+        }
+        self.leave_group(job.group);
+    }
+
+    /// Whatever is found by a name of the job's knows it no more.
+    fn untie_names(&mut self, slot: Slot) {
         self.untie_key(slot);
         self.untie_business(slot);
         self.release_dedup(slot);
@@ -88,11 +98,34 @@ impl State {
         if dedup != NONE {
             self.dedups[dedup].job = None;
         }
-        let job = self.jobs.remove(slot);
-        if job.lane != NO_LANE {
-            self.queue_mut(job.queue).leave_lane(job.lane);
+    }
+
+    /// A job that stands nowhere leaves its queue and enters another, under another id if it goes as a new job. Its
+    /// bytes, and so its place among the items, stay. A deduplication key does not go along.
+    pub(crate) fn rehome_job(&mut self, slot: Slot, it: &HandOff) {
+        let name = Arc::clone(self.lane_name(&self.jobs[slot]));
+        let business = self.businesses.get(self.jobs[slot].business).map(|business| business.hash);
+        self.untie_names(slot);
+        let Job { queue, lane, group, .. } = self.jobs[slot];
+        if lane != NO_LANE {
+            self.queue_mut(queue).leave_lane(lane);
         }
-        self.leave_group(job.group);
+        let no_group = self.queue(it.to).no_group;
+        let new_group = it.group.map(|hash| self.groups.find_or_insert(hash.0, || Group::new(hash, it.to)).0);
+        let new_group = new_group.unwrap_or(no_group);
+        self.groups[new_group].jobs += 1;
+        let new_lane = self.queue_mut(it.to).enter_lane(name.parts());
+        self.jobs.rekey(slot, |job| {
+            (job.id, job.queue, job.group, job.lane) = (it.id, it.to, new_group, new_lane);
+            (job.dedup, job.key, job.business) = (NONE, NONE, NONE);
+        });
+        self.leave_group(group);
+        if let Some(hash) = it.key {
+            self.tie_key(slot, hash);
+        }
+        if let Some(hash) = business {
+            self.tie_business(slot, hash);
+        }
     }
 
     /// Type, schema version and priority of a job.

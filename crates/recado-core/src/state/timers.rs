@@ -32,6 +32,8 @@ pub(crate) enum Timer {
     Hold(Slot),
     /// A finished task to forget.
     Task(u32),
+    /// The retention of a queue, by its number.
+    Age(u32),
 }
 
 /// See the module.

@@ -5,7 +5,8 @@ use crate::id::Receipt;
 use crate::query::Stats;
 use crate::reply::{Delivered, HeldBack, JobView, Place, State as JobState};
 use crate::state::presence::Presence;
-use crate::state::slab::{NONE, Slot};
+use crate::state::slab::Slot;
+use crate::state::standing::first_visible;
 use crate::state::{Job, Queue, State, flag};
 
 impl State {
@@ -40,6 +41,8 @@ impl State {
             visible_at: lease.map(|lease| self.wall(lease.ends_elapsed_at)),
             ended_at: ended.then(|| job.ended_at()),
             fingerprint: job.death().filter(|_| state == JobState::Dead).map(|death| death.fingerprint),
+            first_received_at: Some(job.first_received_at()).filter(|at| *at > 0),
+            handed_off_by: job.arrival().and_then(|arrival| Some(self.queues.get(&arrival.from)?.name.clone())),
         }
     }
 
@@ -111,7 +114,10 @@ impl State {
             let gives = group.lanes.iter().find(|part| part.rank.is_some());
             let is_head = gives.is_some_and(|part| {
                 part.lane == job.lane
-                    && (group.holder == slot || group.holder == NONE && self.is_first_of_group(queue, job, slot))
+                    && match first_visible(&group.holders, &self.jobs) {
+                        Some(first) => first == slot,
+                        None => group.holders.is_empty() && self.is_first_of_group(queue, job, slot),
+                    }
             });
             if !is_head {
                 return Some(HeldBack::GroupOrder);

@@ -152,12 +152,16 @@ fn queue(record: &QueueRecord) -> Weight {
     let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref());
     let texts = text(options.owner.as_deref()) + text(dead_owner) + text(record.paused_reason.as_deref());
     let list = delays(options.backoff.as_ref().map(|backoff| &backoff.curve));
-    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list)
+    let sqs = options.sqs.as_ref().map_or(0, |sqs| {
+        let target = sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len());
+        (size_of_val(&**sqs) + sqs.edge.len() + target) as u64
+    });
+    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list + sqs)
 }
 
 fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
     let select = &record.select;
-    let texts = [&select.kind, &select.error_kind, &record.actor, &record.reason];
+    let texts = [&select.kind, &select.error_kind, &record.actor, &record.reason, &record.destination];
     let texts: u64 = texts.into_iter().map(|it| text(it.as_deref())).sum();
     let seqs = select.seqs.as_ref().map_or(0, |seqs| seqs.len() as u64);
     let mut weight = Weight::both(OPTIONS_BYTES + texts + NUMBER_BYTES * seqs);
@@ -249,6 +253,7 @@ impl State {
             (self.dedups.len(), INDEX_BYTES + size_of::<DedupEntry>()),
             (self.businesses.len(), INDEX_BYTES + size_of::<Business>()),
             (self.attempts.len(), ATTEMPT_BYTES),
+            (self.aging, TIMER_BYTES),
         ];
         let entries: usize = entries.into_iter().map(|(count, bytes)| count * bytes).sum();
         self.weight.memory_bytes + entries as u64

@@ -131,7 +131,7 @@ impl Play {
             "cancel" => self.cancel(&mut line),
             "patch" => self.patch(&mut line),
             "pause" | "resume" | "delete" => self.operate(&verb, &mut line),
-            "purge" | "replay" | "discard" => self.start_task(&verb, &mut line),
+            "purge" | "replay" | "discard" | "move" => self.start_task(&verb, &mut line),
             "task" | "canceltask" => self.task(&verb, &line),
             "acknowledge" | "groups" => self.fingerprints(&verb, &line),
             "job" => self.job(&line),
@@ -274,6 +274,7 @@ impl Play {
             visibility_ms: line.take_as("visibility", ms),
             types: line.take_as("types", words::types),
             attempt_id: line.boxed("attempt"),
+            by_group: line.flag("bygroup"),
         };
         let (given, because) = match self.world.receive(&receive) {
             Ok(given) => given,
@@ -414,6 +415,7 @@ impl Play {
                 Action::Purge { states: states.split(',').filter_map(of).collect() }
             }
             "discard" => Action::Discard { select: self.select(line) },
+            "move" => Action::Move { destination: line.boxed("to"), rate: line.take_as("rate", words::rate) },
             _ => Action::Replay(Replay {
                 patch: line.take("patch").map(String::into_bytes),
                 rate: line.take_as("rate", words::rate),

@@ -77,6 +77,9 @@ impl Play {
         if !errors.is_empty() {
             words.push(format!("errors={}", errors.join(",")));
         }
+        if let Some(from) = &view.handed_off_by {
+            words.push(format!("by={from} first={}", view.first_received_at.map_or_else(|| "-".into(), show_at)));
+        }
         if view.replays > 0 {
             words.push(format!("replays={}", view.replays));
         }

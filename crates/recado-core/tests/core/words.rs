@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, Dedup, Failure, Filter, GroupOptions, IdempotencyOptions, Jitter,
-    KeepOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, TypeRange, Visibility,
-    When,
+    Backoff, BackoffCurve, DeadLetterOptions, Dedup, Failure, Fifo, Filter, GroupOptions, IdempotencyOptions, Jitter,
+    KeepOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, Redrive, SqsQueue,
+    TypeRange, Visibility, When,
 };
 
 use crate::world::EPOCH;
@@ -170,7 +170,21 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
             max: line.take_as("deadmax", number),
         }),
         payload: line.take_as("maxsize", number).map(|size| PayloadOptions { max_size_bytes: Some(size) }),
+        sqs: sqs(line),
     }
+}
+
+/// `retention=1m`, `redrive=dlq:2`, `fifo`, `fifo-by-group`.
+fn sqs(line: &mut Line) -> Option<Box<SqsQueue>> {
+    let (fifo, by_group) = (line.flag("fifo"), line.flag("fifo-by-group"));
+    let redrive = line.take_as("redrive", |text| {
+        let (target, max) = text.split_once(':').expect("redrive=queue:receives");
+        Redrive { target: target.into(), max_receives: number(max) }
+    });
+    let retention_ms = line.take_as("retention", ms);
+    let fifo = (fifo || by_group).then_some(Fifo { dedup_in_group: by_group });
+    let is_set = fifo.is_some() || retention_ms.is_some() || redrive.is_some();
+    is_set.then(|| Box::new(SqsQueue { fifo, retention_ms, redrive, edge: Vec::new().into() }))
 }
 
 /// A job: its name first, then options. The payload is its name unless given.

@@ -34,7 +34,8 @@ pub(crate) struct JobBody<'a> {
     idempotency_key: Option<&'a str>,
     attempts: u32,
     deliveries: u32,
-    max_attempts: u32,
+    /// Null: the retention of its queue ends it.
+    max_attempts: Option<u32>,
     enqueued_at: String,
     run_at: String,
     #[schema(value_type = Object)]
@@ -48,6 +49,9 @@ pub(crate) struct JobBody<'a> {
     /// Why a ready job is not handed out.
     held_back: Option<&'static str>,
     parent: Option<&'a str>,
+    /// The queue that handed it off to this one, by a redrive policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handed_off_by: Option<&'a str>,
     /// When it completed, died, or was cancelled or expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<String>,
@@ -114,7 +118,7 @@ impl<'a> JobBody<'a> {
             idempotency_key: meta.idempotency_key.as_deref(),
             attempts: view.attempts,
             deliveries: view.deliveries,
-            max_attempts: view.max_attempts,
+            max_attempts: Some(view.max_attempts).filter(|max| *max != recado_core::UNLIMITED),
             enqueued_at: time::text(view.id.enqueued_at()),
             run_at: time::text(view.run_at),
             headers: raw(meta.headers.as_ref().map_or(b"{}".as_slice(), |headers| headers))?,
@@ -124,6 +128,7 @@ impl<'a> JobBody<'a> {
             replays: view.replays,
             held_back: view.held_back.map(|reason| reason.word()),
             parent: None,
+            handed_off_by: view.handed_off_by.as_deref(),
             ended_at: view.ended_at.map(time::text),
             fingerprint: view.fingerprint.map(fingerprint),
             cancel_requested: view.cancel_requested,

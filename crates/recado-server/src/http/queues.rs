@@ -5,7 +5,8 @@ use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use recado_core::{
-    Action, Actor, Answer, Command, Condition, Configure, JobState, NewTask, Query, QueueView, Reply, Revisions, Source,
+    Action, Actor, Answer, Command, Condition, Configure, JobState, NewTask, Query, QueueView, Redrive, Reply,
+    Revisions, Source, SqsQueue,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,11 +16,11 @@ use utoipa::ToSchema;
 use super::jobs::reason;
 use super::stats::StatsBody;
 use super::{App, Queue, answer, body, unexpected};
-use crate::json;
 use crate::openapi::{Everywhere, OnQueue};
 use crate::options::{self, OptionsBody};
 use crate::problem::Problem;
 use crate::query::Params;
+use crate::{duration, json};
 
 /// A page of queues.
 #[derive(Debug, Serialize, ToSchema)]
@@ -62,10 +63,49 @@ struct QueueBody {
     effective: OptionsBody,
     /// What is missing before others should rely on it.
     warnings: Vec<String>,
+    /// What was set through SQS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sqs: Option<SqsBody>,
     /// Hand-out is paused.
     paused: bool,
     /// Why.
     paused_reason: Option<String>,
+}
+
+/// What a queue has through SQS.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = QueueSqs)]
+struct SqsBody {
+    /// Groups are locked and late settles refused as in a FIFO queue.
+    fifo: bool,
+    /// An unfinished job expires so long after it was enqueued; null: never.
+    retention: Option<String>,
+    /// What was received too often is handed off.
+    redrive: Option<RedriveBody>,
+}
+
+/// A redrive policy.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = QueueRedrive)]
+struct RedriveBody {
+    /// The queue that takes it.
+    target: String,
+    /// After so many receives.
+    max_receives: u32,
+}
+
+impl SqsBody {
+    fn new(sqs: &SqsQueue) -> Self {
+        let redrive =
+            |redrive: &Redrive| RedriveBody { target: redrive.target.to_string(), max_receives: redrive.max_receives };
+        Self {
+            fifo: sqs.fifo.is_some(),
+            retention: sqs.retention_ms.map(duration::text),
+            redrive: sqs.redrive.as_ref().map(redrive),
+        }
+    }
 }
 
 /// A reason for the audit trail.
@@ -299,6 +339,7 @@ fn shown(status: StatusCode, view: &QueueView) -> Response {
         config: OptionsBody::from(&view.options),
         effective: OptionsBody::from(&view.settings),
         warnings: warnings(view),
+        sqs: view.options.sqs.as_deref().map(SqsBody::new),
         paused: view.paused,
         paused_reason: view.paused_reason.as_deref().map(str::to_owned),
     };

@@ -228,6 +228,7 @@ impl ReceiveBody<'_> {
             ),
             types: self.types.map(|types| types_of(&types, &mut faults)),
             attempt_id: self.attempt_id,
+            by_group: false,
         };
         let settle = Checked::new(self.settle.unwrap_or_default(), "/settle", &mut faults);
         faults.finish()?;

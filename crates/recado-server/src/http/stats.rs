@@ -47,6 +47,10 @@ pub(crate) struct StatsBody {
     visibility_timeouts: u64,
     deduplicated: u64,
     skipped: u64,
+    /// Handed off to another queue by a redrive policy, or moved back.
+    forwarded: u64,
+    /// Taken from other queues.
+    arrived: u64,
     /// Refused requests by reason.
     rejected: BTreeMap<String, u64>,
     consumers: Vec<ConsumerBody>,
@@ -120,6 +124,8 @@ impl StatsBody {
             visibility_timeouts: total("visibility-timeout"),
             deduplicated: total("deduplicated"),
             skipped: total("skipped"),
+            forwarded: total("forwarded"),
+            arrived: total("arrived"),
             rejected: app.rejected.of(queue),
             consumers: stats.consumers.iter().map(ConsumerBody::new).collect(),
             effective: EffectiveBody {

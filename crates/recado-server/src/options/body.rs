@@ -298,14 +298,19 @@ impl From<&QueueOptions> for OptionsBody {
     }
 }
 
+/// A queue whose retention ends its jobs has no such limit.
+fn limited(count: u32) -> Option<u64> {
+    (count != recado_core::UNLIMITED).then_some(count.into())
+}
+
 impl From<&Settings> for OptionsBody {
     fn from(settings: &Settings) -> Self {
         Self {
             owner: settings.owner.as_deref().map(str::to_owned),
             visibility_timeout: Some(visibility_text(settings.visibility)),
             timeout: settings.timeout_ms.map(duration::text),
-            max_attempts: Some(settings.max_attempts.into()),
-            max_deliveries: Some(settings.max_deliveries.into()),
+            max_attempts: limited(settings.max_attempts),
+            max_deliveries: limited(settings.max_deliveries),
             backoff: Some(BackoffBody::from(&settings.backoff)),
             max_in_flight: settings.max_in_flight.map(u64::from),
             max_depth: Some(settings.max_depth),

@@ -75,6 +75,8 @@ fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
         payload: body
             .payload
             .map(|payload| PayloadOptions { max_size_bytes: max_size(payload.max_size.as_deref(), faults) }),
+        // It is set through SQS; what is there stays.
+        sqs: None,
     }
 }
 

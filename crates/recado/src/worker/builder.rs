@@ -223,6 +223,7 @@ impl WorkerBuilder {
             visibility_ms: self.visibility.map(millis),
             types,
             attempt_id: None,
+            by_group: false,
         };
         let prefetch_max = self.prefetch_max.unwrap_or(self.concurrency.saturating_mul(PREFETCH_PER_SLOT));
         let plan = Plan {

@@ -49,7 +49,8 @@ struct JobIn<'a> {
     idempotency_key: Option<Box<str>>,
     attempts: u32,
     deliveries: u32,
-    max_attempts: u32,
+    /// Null where a retention, not a number of attempts, ends the job.
+    max_attempts: Option<u32>,
     held_back: Option<Box<str>>,
     #[serde(borrow)]
     headers: Option<&'a RawValue>,
@@ -101,7 +102,7 @@ impl JobIn<'_> {
             group: self.group,
             idempotency_key: self.idempotency_key,
             attempt: self.attempts,
-            max_attempts: self.max_attempts,
+            max_attempts: self.max_attempts.unwrap_or(recado_core::UNLIMITED),
             deliveries: self.deliveries,
             last_error: self.errors.into_iter().next_back().map(JobFailure::from),
             progress: slice(body, self.progress),
