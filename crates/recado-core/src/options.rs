@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 /// How long a received job stays hidden.
@@ -248,7 +247,8 @@ pub struct SqsQueue {
     pub redrive: Option<Redrive>,
     /// Attributes and tags as the edge keeps them; the core does not look into them.
     #[n(3)]
-    pub edge: ByteVec,
+    #[cbor(with = "minicbor::bytes")]
+    pub edge: Vec<u8>,
 }
 
 /// See [`SqsQueue::fifo`].

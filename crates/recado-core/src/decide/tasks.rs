@@ -176,12 +176,6 @@ impl State {
         true
     }
 
-    /// Queues that hand off to the queue of this name.
-    pub(crate) fn sources_of<'a>(&'a self, target: &'a str) -> impl Iterator<Item = &'a Queue> {
-        let hands_off = move |queue: &&Queue| queue.settings.redrive.as_ref().is_some_and(|it| &*it.target == target);
-        self.names.values().map(|number| self.queue(*number)).filter(hands_off)
-    }
-
     /// The queue that takes a job which is moved.
     fn moved_to(&self, record: &TaskRecord, job: &Job) -> Option<u32> {
         let number = match &record.destination {
@@ -415,7 +409,7 @@ pub(super) fn start(state: &State, moment: Moment, new: &NewTask, draft: &mut Dr
 /// Jobs are moved from a queue that others hand off to, by one task at a time.
 fn check_move(state: &State, queue: &Queue) -> Result<(), Rejection> {
     let name = &queue.record.name;
-    if state.sources_of(name).next().is_none() {
+    if !state.queues.values().any(|queue| queue.redrives_to(name)) {
         return Err(Rejection::NotATarget(name.clone()));
     }
     let mut running = state.running.iter().map(|task| &state.tasks[task].record);

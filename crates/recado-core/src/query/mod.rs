@@ -62,13 +62,8 @@ pub enum Query {
         /// The queue.
         queue: Box<str>,
     },
-    /// Queues that hand off to one, by name.
-    Sources {
-        /// The one.
-        queue: Box<str>,
-        /// The page.
-        page: Page,
-    },
+    /// Names of queues, without their figures.
+    Names(NamesQuery),
     /// What a replay would do, without doing it.
     Preview {
         /// The queue.
@@ -92,6 +87,19 @@ pub enum Query {
         /// The page.
         page: Page,
     },
+}
+
+/// See [`Query::Names`]; conditions must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamesQuery {
+    /// They begin so.
+    pub prefix: Box<str>,
+    /// Behind this one.
+    pub after: Option<Box<str>>,
+    /// Queues that hand off to this one.
+    pub redrives_to: Option<Box<str>>,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// A part of a list: `cursor` is what the part before it ended with.
@@ -143,7 +151,7 @@ pub enum Answer {
     Task(Box<TaskView>),
     Replays { replays: Vec<TaskView>, cursor: Option<String> },
     Moves(Vec<TaskView>),
-    Sources { queues: Vec<Arc<str>>, cursor: Option<String> },
+    Names { names: Vec<Arc<str>>, more: bool },
     Preview { matched: u64, skipped: Vec<(Box<str>, u64)>, example: Option<Box<JobView>> },
     CancelRequested(Vec<JobId>),
     Audit { entries: Vec<AuditView>, cursor: Option<String> },
@@ -305,7 +313,7 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::Task(id) => tasks::task(state, *id),
         Query::Replays { queue, page } => tasks::replays(state, queue.as_deref(), page),
         Query::Moves { queue } => tasks::moves(state, queue),
-        Query::Sources { queue, page } => queues::sources(state, queue, page),
+        Query::Names(query) => Ok(queues::names(state, query)),
         Query::Preview { queue, replay } => dead::preview(state, presence, now, queue, replay),
         Query::CancelRequested { worker } => tasks::cancel_requested(state, worker),
         Query::Audit { queue, actor, action, page } => {

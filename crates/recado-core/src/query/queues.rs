@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use super::cursor::after_name;
-use super::{Answer, Answered, ConsumerView, Page, QueueEntry, QueueView, Stats};
+use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats};
 use crate::decide::find_queue;
 use crate::figures::COUNT_WORDS;
 use crate::options::Visibility;
@@ -62,15 +62,14 @@ pub(super) fn view(state: &State, name: &str) -> Answered {
     })))
 }
 
-pub(super) fn sources(state: &State, name: &str, page: &Page) -> Answered {
-    find_queue(state, name)?;
-    let after = page.name()?;
-    let is_behind = |queue: &&Queue| after.as_deref().is_none_or(|after| &*queue.name > after);
-    let mut sources = state.sources_of(name).filter(is_behind);
-    let queues: Vec<_> = sources.by_ref().take(page.size()).map(|queue| queue.name.clone()).collect();
-    let more = sources.next().is_some();
-    let cursor = queues.last().filter(|_| more).map(|name| after_name(name));
-    Ok(Answer::Sources { queues, cursor })
+pub(super) fn names(state: &State, query: &NamesQuery) -> Answer {
+    let from = query.after.as_deref().filter(|after| *after >= &*query.prefix);
+    let from = from.map_or(Bound::Included(&*query.prefix), Bound::Excluded);
+    let begin_so = state.names.range::<str, _>((from, Bound::Unbounded)).map(|(_, number)| state.queue(*number));
+    let begin_so = begin_so.take_while(|queue| queue.name.starts_with(&*query.prefix));
+    let mut wanted = begin_so.filter(|queue| query.redrives_to.as_ref().is_none_or(|to| queue.redrives_to(to)));
+    let names: Vec<_> = wanted.by_ref().take(query.limit).map(|queue| queue.name.clone()).collect();
+    Answer::Names { names, more: wanted.next().is_some() }
 }
 
 pub(super) fn stats(state: &State, presence: &Presence, now: u64, name: &str) -> Answered {

@@ -208,6 +208,11 @@ impl Queue {
         self.counts[state as usize]
     }
 
+    /// It hands off to the queue of this name.
+    pub(crate) fn redrives_to(&self, target: &str) -> bool {
+        self.settings.redrive.as_ref().is_some_and(|redrive| &*redrive.target == target)
+    }
+
     /// When the retention ends its oldest job.
     pub(crate) fn retention_ends_at(&self) -> Option<u64> {
         let (since, _) = self.by_age.first()?;

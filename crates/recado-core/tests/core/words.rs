@@ -184,7 +184,7 @@ fn sqs(line: &mut Line) -> Option<Box<SqsQueue>> {
     let retention_ms = line.take_as("retention", ms);
     let fifo = (fifo || by_group).then_some(Fifo { dedup_in_group: by_group });
     let is_set = fifo.is_some() || retention_ms.is_some() || redrive.is_some();
-    is_set.then(|| Box::new(SqsQueue { fifo, retention_ms, redrive, edge: Vec::new().into() }))
+    is_set.then(|| Box::new(SqsQueue { fifo, retention_ms, redrive, edge: Vec::new() }))
 }
 
 /// A job: its name first, then options. The payload is its name unless given.
