@@ -90,6 +90,11 @@ fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, 
         auto_create_queues: config.auto_create_queues,
         defaults: parse(&queues.defaults)?,
         queues: named,
+        sqs: recado_server::SqsConfig {
+            isolate: config.sqs.isolate,
+            sixty_second_rules: config.sqs.sixty_second_rules,
+            keys: config.sqs.keys.clone(),
+        },
     })
 }
 

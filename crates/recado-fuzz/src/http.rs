@@ -166,6 +166,7 @@ fn config(data_dir: PathBuf) -> recado_server::Config {
         auto_create_queues: true,
         defaults: recado_core::QueueOptions::default(),
         queues: BTreeMap::new(),
+        sqs: recado_server::SqsConfig::default(),
     }
 }
 

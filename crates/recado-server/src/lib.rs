@@ -17,8 +17,10 @@ mod query;
 mod rejected;
 mod running;
 mod serve;
+mod sqs;
 mod unread;
 
 pub use recado_contract::merge_patch;
 pub use recado_contract::name::check_name;
 pub use running::{Config, Running, StartError, start};
+pub use sqs::Config as SqsConfig;

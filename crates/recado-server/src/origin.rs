@@ -38,6 +38,13 @@ impl PublicUrl {
     }
 }
 
+impl PublicUrl {
+    /// Scheme and host.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
 /// Checks a request that came over loopback, or not.
 pub(crate) fn check(parts: &Parts, over_loopback: bool, public: Option<&PublicUrl>) -> Result<(), Problem> {
     let Some(authority) = authority(parts)? else {

@@ -18,7 +18,7 @@ use crate::http::{self, App, Shared};
 use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
 use crate::rejected::Rejected;
-use crate::{serve, time};
+use crate::{serve, sqs, time};
 
 /// How a server is run.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Config {
     pub defaults: QueueOptions,
     /// Queues that the configuration file names.
     pub queues: BTreeMap<String, QueueOptions>,
+    /// Amazon SQS.
+    pub sqs: sqs::Config,
 }
 
 /// Why a server did not start.
@@ -154,6 +156,7 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
         started: Instant::now(),
         started_at: time::now(),
         stopping: stopping.clone(),
+        sqs: sqs::Shared::new(config.sqs),
     });
     let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));
     Ok(Running { address, shard, service, stop, serving })
@@ -300,6 +303,7 @@ mod tests {
             auto_create_queues: true,
             defaults: QueueOptions::default(),
             queues: BTreeMap::new(),
+            sqs: sqs::Config::default(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let running = runtime.block_on(start_for(config, 3)).unwrap();

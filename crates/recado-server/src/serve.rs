@@ -23,7 +23,7 @@ use crate::http::App;
 use crate::limits::{HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX};
 use crate::origin;
 use crate::problem::{Code, Problem};
-use crate::unread;
+use crate::{sqs, unread};
 
 /// The request came from this machine.
 #[derive(Clone, Copy)]
@@ -138,9 +138,12 @@ fn answer(
     let (body, rest) = unread::watch(body);
     async move {
         let response = match checked {
-            Ok(()) => match router.oneshot(Request::from_parts(parts, body)).await {
-                Ok(response) => response,
-                Err(never) => match never {},
+            Ok(()) => match sqs::protocol(&parts) {
+                Some(protocol) => sqs::serve(&app, protocol, Request::from_parts(parts, body)).await,
+                None => match router.oneshot(Request::from_parts(parts, body)).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                },
             },
             Err(problem) => {
                 drop(body);

@@ -29,6 +29,8 @@ mod limits;
 mod queues;
 #[path = "http/server.rs"]
 mod server;
+#[path = "http/sqs.rs"]
+mod sqs;
 #[path = "http/starting.rs"]
 mod starting;
 #[path = "http/stream.rs"]

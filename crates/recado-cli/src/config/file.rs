@@ -12,7 +12,9 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 
 /// The sections a file may have.
-const SECTIONS: &[&str] = &["server", "defaults", "queues"];
+const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues"];
+/// The keys of `[sqs]`.
+const SQS_KEYS: &[&str] = &["isolate", "sixtySecondRules", "keys"];
 /// The keys of `[server]`.
 const SERVER_KEYS: &[&str] = &[
     "listen",
@@ -33,6 +35,8 @@ pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// `[server]`.
     pub(crate) server: Map<String, Value>,
+    /// `[sqs]`.
+    pub(crate) sqs: Map<String, Value>,
     /// `[defaults]`: options of every queue.
     pub(crate) defaults: Value,
     /// `[queues.NAME]`.
@@ -75,6 +79,7 @@ impl File {
         let mut file = Self {
             path: path.to_owned(),
             server: Map::new(),
+            sqs: Map::new(),
             defaults: Value::Object(Map::new()),
             queues: BTreeMap::new(),
             lines,
@@ -95,14 +100,12 @@ impl File {
         };
         match section {
             "server" => {
-                for key in members.keys() {
-                    if !SERVER_KEYS.contains(&key.as_str()) {
-                        let pointer = format!("/server/{}", escape(key));
-                        let why = format!("unknown key `{key}` in [server]; {}", hint(key, SERVER_KEYS));
-                        return Err(self.wrong(&pointer, why));
-                    }
-                }
+                self.check_keys(section, &members, SERVER_KEYS)?;
                 self.server = members;
+            }
+            "sqs" => {
+                self.check_keys(section, &members, SQS_KEYS)?;
+                self.sqs = members;
             }
             "defaults" => self.defaults = Value::Object(members),
             _ => {
@@ -116,6 +119,12 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    fn check_keys(&self, section: &str, members: &Map<String, Value>, known: &[&str]) -> Result<(), Failure> {
+        let Some(key) = members.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+        let why = format!("unknown key `{key}` in [{section}]; {}", hint(key, known));
+        Err(self.wrong(&format!("/{section}/{}", escape(key)), why))
     }
 
     /// The place of what `pointer` names, or of the nearest thing around it.

@@ -53,6 +53,9 @@ pub(crate) struct Flags {
     /// Address under which browsers reach the server, like https://jobs.example.org
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
+    /// Whether SQS queues are purged only once in 60 s, and names of deleted ones rest so long [default: on]
+    #[arg(long = "sqs-60s-rules", value_name = "on|off")]
+    pub(crate) sqs_60s_rules: Option<String>,
     /// Format of the log on standard error [default: text]
     #[arg(long, value_name = "text|json")]
     pub(crate) log_format: Option<String>,
@@ -100,8 +103,21 @@ pub(crate) struct Config {
     pub(crate) insecure_no_auth: bool,
     /// Format of the log.
     pub(crate) log_format: LogFormat,
+    /// Amazon SQS.
+    pub(crate) sqs: Sqs,
     /// What the file says of queues.
     pub(crate) queues: Queues,
+}
+
+/// `[sqs]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Sqs {
+    /// Accounts and regions have queues of their own.
+    pub(crate) isolate: bool,
+    /// As the service has them.
+    pub(crate) sixty_second_rules: bool,
+    /// Secrets by access key.
+    pub(crate) keys: BTreeMap<String, String>,
 }
 
 /// `[defaults]` and `[queues.NAME]`, checked.
@@ -192,15 +208,22 @@ struct Layers<'a> {
 impl Layers<'_> {
     /// The first layer that has a value.
     fn pick(&self, flag: (&'static str, Option<&str>), env: &'static str, key: &str) -> Option<Setting> {
+        self.flag_or_env(flag, env).or_else(|| self.of_file("server", key))
+    }
+
+    fn flag_or_env(&self, flag: (&'static str, Option<&str>), env: &'static str) -> Option<Setting> {
         if let Some(value) = flag.1 {
             return Some(Setting { value: Value::from(value), layer: Layer::Flag(flag.0) });
         }
-        if let Some(value) = (self.env)(env).filter(|value| !value.is_empty()) {
-            return Some(Setting { value: Value::from(value), layer: Layer::Env(env) });
-        }
+        let value = (self.env)(env).filter(|value| !value.is_empty())?;
+        Some(Setting { value: Value::from(value), layer: Layer::Env(env) })
+    }
+
+    fn of_file(&self, section: &str, key: &str) -> Option<Setting> {
         let file = self.file?;
-        let value = file.server.get(key)?.clone();
-        Some(Setting { value, layer: Layer::File(file.line(&format!("/server/{key}"))) })
+        let members = if section == "sqs" { &file.sqs } else { &file.server };
+        let value = members.get(key)?.clone();
+        Some(Setting { value, layer: Layer::File(file.line(&format!("/{section}/{key}"))) })
     }
 }
 
@@ -268,8 +291,35 @@ fn settle(flags: &Flags, env: Env<'_>, file: Option<&File>) -> Result<Config, Fa
         log_format: format.as_ref().map_or(Ok(LogFormat::Text), |setting| {
             setting.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
         })?,
+        sqs: sqs(flags, &layers)?,
         queues: queues(file)?,
     })
+}
+
+fn sqs(flags: &Flags, layers: &Layers<'_>) -> Result<Sqs, Failure> {
+    let rules = layers.flag_or_env(("--sqs-60s-rules", flags.sqs_60s_rules.as_deref()), "RECADO_SQS_60S_RULES");
+    let rules = rules.or_else(|| layers.of_file("sqs", "sixtySecondRules"));
+    Ok(Sqs {
+        isolate: layers.of_file("sqs", "isolate").as_ref().map_or(Ok(false), Setting::yes)?,
+        sixty_second_rules: rules.as_ref().map_or(Ok(true), Setting::yes)?,
+        keys: match layers.of_file("sqs", "keys") {
+            Some(keys) => sqs_keys(layers, &keys)?,
+            None => BTreeMap::new(),
+        },
+    })
+}
+
+/// Secrets by access key: the name of the variable that holds one, as in `AKIA... = "env:SQS_SECRET"`.
+fn sqs_keys(layers: &Layers<'_>, setting: &Setting) -> Result<BTreeMap<String, String>, Failure> {
+    let form = "write each key as ACCESSKEY = \"env:NAME\", with its secret in the environment variable NAME";
+    let Value::Object(keys) = &setting.value else { return Err(setting.wrong(form)) };
+    let secret = |(key, value): (&String, &Value)| {
+        let name = value.as_str().and_then(|text| text.strip_prefix("env:")).ok_or_else(|| setting.wrong(form))?;
+        let secret = (layers.env)(name).filter(|secret| !secret.is_empty());
+        let missing = || setting.wrong(format!("the environment variable {name} of key {key} is not set"));
+        secret.map(|secret| (key.clone(), secret)).ok_or_else(missing)
+    };
+    keys.iter().map(secret).collect()
 }
 
 /// A file that was named must be there; the default one may be absent.

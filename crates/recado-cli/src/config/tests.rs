@@ -14,6 +14,7 @@ fn with(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Result<Conf
             "payload-cache" => given.payload_cache = value,
             "public-url" => given.public_url = value,
             "log-format" => given.log_format = value,
+            "sqs-60s-rules" => given.sqs_60s_rules = value,
             "auto-create-queues" => given.auto_create_queues = value,
             "insecure-no-auth" => given.insecure_no_auth = true,
             other => panic!("no flag {other}"),
@@ -87,4 +88,18 @@ fn beyond_loopback_needs_a_decision() {
     assert!(with(&[open, ("insecure-no-auth", "")], &[], "").is_ok());
     assert!(with(&[open], &[], "[server]\ninsecureNoAuth = true\n").is_ok());
     assert!(with(&[("listen", "[::1]:0")], &[], "").is_ok());
+}
+
+#[test]
+fn sqs_has_a_section_of_its_own() {
+    let file = "[sqs]\nisolate = true\nsixtySecondRules = false\n[sqs.keys]\nAKIA1 = \"env:SECRET_1\"\n";
+    let config = with(&[], &[("SECRET_1", "s3cret")], file).expect("sound");
+    assert!(config.sqs.isolate && !config.sqs.sixty_second_rules);
+    assert_eq!(config.sqs.keys["AKIA1"], "s3cret");
+    assert!(with(&[("sqs-60s-rules", "on")], &[("SECRET_1", "s")], file).expect("sound").sqs.sixty_second_rules);
+    assert!(with(&[], &[], "").expect("sound").sqs.sixty_second_rules);
+    let missing = with(&[], &[], file).expect_err("no secret");
+    assert_eq!(missing.message, "recado.toml line 4: the environment variable SECRET_1 of key AKIA1 is not set");
+    let plain = with(&[], &[], "[sqs]\nkeys = { AKIA1 = \"s3cret\" }\n").expect_err("a secret in the file");
+    assert!(plain.message.contains("env:NAME") && !plain.message.contains("s3cret"), "{}", plain.message);
 }

@@ -82,7 +82,8 @@ pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
     let between = (Excluded(job.place()), Excluded(state.jobs[*next].place()));
     let is_out = |holder: &Slot| state.jobs[*holder].state != JobState::Ready;
     let mut out = group.holders.iter().filter(|holder| is_out(holder));
-    (!out.any(|holder| between.contains(&state.jobs[*holder].place()))).then_some(*next)
+    let is_free = !out.any(|holder| between.contains(&state.jobs[*holder].place()));
+    (is_free && !state.is_held_by_key(&state.jobs[*next])).then_some(*next)
 }
 
 fn weighted(left: &[(u32, u32)], entropy: u64) -> usize {

@@ -23,6 +23,10 @@ pub struct Policy {
     pub key_keep: u64,
     pub max_replays: u32,
     pub dead_max: usize,
+    pub fifo: bool,
+    pub retention: Option<u64>,
+    /// So many receives, then it goes to the other queue.
+    pub redrive: Option<u32>,
 }
 
 /// Where a job is; `Waiting` is ready or delayed, by its time.
@@ -50,6 +54,7 @@ pub enum Ended {
     KeyTaken,
     Cancelled,
     Replaced,
+    Forwarded,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +101,8 @@ pub struct Job {
     pub died_at: u64,
     /// Deduplication that lasts while it is unfinished, given up by its death.
     pub released_dedup: Option<u8>,
+    pub enqueued: u64,
+    pub arrived: Option<u64>,
 }
 
 impl Job {
@@ -145,8 +152,9 @@ pub struct Guard {
 pub struct Queue {
     pub policy: Policy,
     pub paused: bool,
-    pub holders: BTreeMap<u8, usize>,
+    pub holders: BTreeMap<u8, Vec<usize>>,
     pub producers: BTreeMap<u8, u64>,
+    pub was_purged: bool,
 }
 
 /// See the module.
@@ -248,6 +256,27 @@ impl Model {
             self.end(number, At::Expired, "expired", Ended::Cancelled);
             return Some(());
         }
+        let aged = |job: &Job| {
+            let policy = &self.queues[&job.queue].policy;
+            let since = job.arrived.filter(|_| policy.fifo).unwrap_or(job.enqueued);
+            let is_unfinished = matches!(job.at, At::Waiting | At::Blocked | At::InFlight);
+            policy.retention.map(|retention| since + retention).filter(|ends| is_unfinished && *ends <= now)
+        };
+        let oldest = self.jobs.values().filter_map(|job| Some((aged(job)?, job.queue, job.number))).min();
+        if let Some((_, _, number)) = oldest {
+            self.end(number, At::Expired, "expired", Ended::Cancelled);
+            return Some(());
+        }
+        let over = self.saved.iter().find(|(key, saved)| {
+            let carries = |job: &&Job| {
+                Self::key(job) == Some(**key) && !matches!(job.at, At::Completed | At::Cancelled | At::Expired)
+            };
+            saved.until <= now && !self.jobs.values().any(|job| carries(&job))
+        });
+        if let Some(key) = over.map(|(key, _)| *key) {
+            self.saved.remove(&key);
+            return Some(());
+        }
         let ended = |job: &Job| {
             let is_over = |lease: &Lease| lease.ends <= elapsed || lease.timeout.is_some_and(|at| at <= elapsed);
             job.at == At::InFlight && job.lease.as_ref().is_some_and(is_over)
@@ -274,15 +303,7 @@ impl Model {
             self.guards.remove(&key);
             return Some(());
         }
-        let over = self.saved.iter().find(|(key, saved)| {
-            let carries = |job: &&Job| {
-                Self::key(job) == Some(**key) && !matches!(job.at, At::Completed | At::Cancelled | At::Expired)
-            };
-            saved.until <= now && !self.jobs.values().any(|job| carries(&job))
-        });
-        let key = over.map(|(key, _)| *key)?;
-        self.saved.remove(&key);
-        Some(())
+        None
     }
 
     pub fn job(&mut self, number: usize) -> &mut Job {
@@ -307,6 +328,8 @@ impl Model {
         self.job(number).errors.push(kind.into());
         if is_cancelled {
             self.finish(number, At::Cancelled, Some(Ended::Cancelled));
+        } else if let Some(target) = self.redrive_target(number).filter(|_| is_dead) {
+            self.hand_off(number, target);
         } else if is_dead {
             self.die(number, Ended::Killed);
         } else {
@@ -344,6 +367,7 @@ impl Model {
     pub fn fail(&mut self, number: usize, kind: &str, retryable: bool, after: Option<u64>, lease: Ended) {
         self.take_up(number);
         let is_dead = !retryable || self.is_spent(number);
+        let target = if is_dead { self.redrive_target(number) } else { self.redrive_due(number) };
         let backoff = self.policy(number).backoff;
         let (now, elapsed) = (self.now, self.elapsed());
         let job = self.job(number);
@@ -351,6 +375,8 @@ impl Model {
         if job.cancel {
             let lease = if lease == Ended::Lapsed { Ended::Cancelled } else { lease };
             self.finish(number, At::Cancelled, Some(lease));
+        } else if let Some(target) = target {
+            self.hand_off(number, target);
         } else if is_dead {
             self.die(number, if lease == Ended::Lapsed { Ended::Killed } else { lease });
         } else {
@@ -359,6 +385,35 @@ impl Model {
             (job.place, job.due_elapsed, job.at_once) = (now + wait, Some(elapsed + wait), false);
             self.set_lease(number, lease);
         }
+    }
+
+    /// The other queue, where the policy hands off to it and it is there.
+    fn redrive_target(&self, number: usize) -> Option<usize> {
+        let other = 1 - self.jobs[&number].queue;
+        self.policy(number).redrive.map(|_| other).filter(|other| self.queues.contains_key(other))
+    }
+
+    /// As above, once the job was received often enough.
+    pub fn redrive_due(&self, number: usize) -> Option<usize> {
+        let is_due = |max: &u32| self.jobs[&number].deliveries >= *max;
+        self.policy(number).redrive.filter(is_due).and_then(|_| self.redrive_target(number))
+    }
+
+    /// A job goes to another queue.
+    pub fn hand_off(&mut self, number: usize, to: usize) {
+        let place = self.now.max(self.line);
+        self.line = place;
+        self.let_group_go(number);
+        self.give_up_window(number);
+        self.release_followers(number);
+        self.set_lease(number, Ended::Forwarded);
+        self.guards.retain(|_, guard| guard.job != Some(number));
+        let now = self.now;
+        let job = self.job(number);
+        (job.queue, job.at, job.place, job.at_once, job.due_elapsed) = (to, At::Waiting, place, true, None);
+        job.earlier += job.deliveries;
+        (job.attempts, job.deliveries, job.cancel) = (0, 0, false);
+        (job.dedup, job.released_dedup, job.behind, job.arrived) = (None, None, None, Some(now));
     }
 
     fn die(&mut self, number: usize, lease: Ended) {
@@ -397,7 +452,8 @@ impl Model {
 
     fn let_group_go(&mut self, number: usize) {
         let queue = self.jobs[&number].queue;
-        self.queues.get_mut(&queue).expect("there").holders.retain(|_, holder| *holder != number);
+        let holders = &mut self.queues.get_mut(&queue).expect("there").holders;
+        holders.values_mut().for_each(|holders| holders.retain(|holder| *holder != number));
     }
 
     fn release_followers(&mut self, number: usize) {
@@ -471,8 +527,9 @@ impl Model {
                 }
                 if policy.ordered {
                     ready.sort_unstable_by_key(place);
-                    let head = there.holders.get(&name).copied().or(ready.first().copied());
-                    ready.retain(|number| in_group == 0 && Some(*number) == head);
+                    let holders = there.holders.get(&name).into_iter().flatten().copied();
+                    let head = holders.min_by_key(place).or(ready.first().copied());
+                    ready.retain(|number| (in_group == 0 || policy.fifo) && Some(*number) == head);
                 }
             }
             ready.retain(|number| !self.is_held_by_key(&self.jobs[number]));
@@ -489,6 +546,23 @@ impl Model {
             heads.truncate(1);
         }
         heads
+    }
+
+    /// What a receive that takes more of a group must be given after this job.
+    pub fn next_of_group(&self, last: usize) -> Option<usize> {
+        let job = &self.jobs[&last];
+        let there = &self.queues[&job.queue];
+        let out = self.find(job.queue, |job| job.at == At::InFlight);
+        if !there.policy.fifo || job.group.is_none() || there.policy.in_flight.is_some_and(|limit| out.len() >= limit) {
+            return None;
+        }
+        let place = |number: &usize| (self.jobs[number].place, *number);
+        let ready = self.find(job.queue, |other| other.group == job.group && self.is_due(other));
+        let next = ready.into_iter().filter(|number| place(number) > place(&last)).min_by_key(place)?;
+        let between = |number: &&usize| place(number) > place(&last) && place(number) < place(&next);
+        let holders = there.holders.get(&job.group?)?;
+        let is_hidden = holders.iter().filter(between).any(|number| !self.is_due(&self.jobs[number]));
+        (!is_hidden && !self.is_held_by_key(&self.jobs[&next])).then_some(next)
     }
 
     /// A job goes to a worker. Answers with its delivery.
@@ -511,7 +585,10 @@ impl Model {
         if policy.ordered
             && let Some(group) = group
         {
-            self.queues.get_mut(&queue).expect("there").holders.insert(group, number);
+            let holders = self.queues.get_mut(&queue).expect("there").holders.entry(group).or_default();
+            if !holders.contains(&number) {
+                holders.push(number);
+            }
         }
         self.overtake(number);
         delivery
@@ -588,7 +665,11 @@ impl Model {
             _ => None,
         };
         let is_taken = self.is_held_by_key(job);
+        let is_fifo = self.queues[&job.queue].policy.fifo;
         match lease.state {
+            Ended::Held | Ended::Lapsed if is_fifo && ended.is_none() && lease.ends <= self.elapsed() => {
+                Err("visibility-timeout")
+            }
             Ended::Held => Ok(true),
             Ended::Lapsed => match ended {
                 Some(reason) => Err(reason),
@@ -604,6 +685,7 @@ impl Model {
             Ended::Replayed => Err("replayed"),
             Ended::KeyTaken => Err("key-taken"),
             Ended::Replaced => Err("replaced"),
+            Ended::Forwarded => Err("forwarded"),
             Ended::Cancelled => Err(ended.unwrap_or("cancelled")),
             Ended::Acked | Ended::Failed | Ended::Released if is_same => Ok(false),
             Ended::Acked | Ended::Failed | Ended::Released => Err(ended.unwrap_or("settled")),

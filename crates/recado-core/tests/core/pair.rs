@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Backoff, BackoffCurve, Command, DeadLetterOptions, Dedup, Enqueue, Failure, GroupOptions, IdempotencyOptions,
+    Backoff, BackoffCurve, Command, DeadLetterOptions, Dedup, Enqueue, Failure, Fifo, GroupOptions, IdempotencyOptions,
     Jitter, JobId, JobState, KeepOptions, NewJob, OnDead, OnDuplicate, Outcome, Producer, Query, QueueOptions, Receive,
-    Rejection, Reply, Settle, TypeRange, Visibility, When,
+    Redrive, Rejection, Reply, Settle, SqsQueue, TypeRange, Visibility, When,
 };
 
 use crate::model::{At, Ended, Job, Model, Policy, Queue, Window};
@@ -39,6 +39,9 @@ pub fn policy(number: usize) -> Policy {
         key_keep: if pick(2) { 10_000 } else { 3_000_000 },
         max_replays: if pick(2) { 1 } else { 3 },
         dead_max: if pick(5) { 2 } else { 1_000 },
+        fifo: pick(4),
+        retention: pick(4).then_some(20_000),
+        redrive: pick(3).then_some(2),
     }
 }
 
@@ -52,7 +55,7 @@ pub fn options(policy: &Policy) -> QueueOptions {
         max_in_flight: policy.in_flight.map(|limit| limit as u32),
         max_depth: Some(policy.depth as u64),
         groups: Some(GroupOptions {
-            ordered: Some(policy.ordered),
+            ordered: Some(policy.ordered && !policy.fifo),
             fair: Some(policy.fair),
             max_in_flight: policy.group_max.map(|limit| limit as u32),
             on_dead: policy.on_dead_block.then_some(OnDead::Block),
@@ -65,6 +68,17 @@ pub fn options(policy: &Policy) -> QueueOptions {
             max: Some(policy.dead_max as u64),
         }),
         ..QueueOptions::default()
+    }
+}
+
+/// What SQS adds to a queue by this policy.
+pub fn sqs(queue: usize, policy: &Policy) -> SqsQueue {
+    let target = QUEUES[1 - queue].into();
+    SqsQueue {
+        fifo: policy.fifo.then_some(Fifo { dedup_in_group: false }),
+        retention_ms: policy.retention,
+        redrive: policy.redrive.map(|max_receives| Redrive { target, max_receives }),
+        edge: Vec::new(),
     }
 }
 
@@ -174,6 +188,7 @@ impl Pair {
                 }
             };
             let Some(job) = self.model.jobs.get(&number) else { panic!("job {number} is still {}", view.state) };
+            assert_eq!(*view.queue, *QUEUES[job.queue], "queue of job {number}");
             let core = (view.state.word(), view.attempts, view.deliveries, view.replays, view.priority);
             let model =
                 (self.model.state(number), job.attempts, job.earlier + job.deliveries, job.replays, job.priority);
@@ -207,6 +222,7 @@ impl Pair {
             paused: false,
             holders: BTreeMap::new(),
             producers: BTreeMap::new(),
+            was_purged: false,
         });
     }
 
@@ -369,7 +385,8 @@ impl Pair {
         let window = spec.dedup.and_then(|(key, ..)| self.model.windows.get(&(queue, key)).cloned());
         if let (Some(window), Some((key, _, mode))) = (window, spec.dedup) {
             let is_same = window.payload == spec.payload;
-            let holder = self.model.jobs.contains_key(&window.job).then_some(window.job);
+            let holds = |job: &&Job| job.queue == queue && job.dedup.is_some_and(|(held, _)| held == key);
+            let holder = self.model.jobs.get(&window.job).filter(holds).map(|_| window.job);
             if mode == 2 && !is_same {
                 return Err("conflict");
             }
@@ -426,6 +443,8 @@ impl Pair {
                 keep_until: 0,
                 died_at: 0,
                 released_dedup: None,
+                enqueued: now,
+                arrived: None,
             },
         );
         Ok(Expected { number: next, is_duplicate: false, is_same: false, state: None, behind })
@@ -444,15 +463,25 @@ impl Pair {
             visibility_ms: visibility,
             types,
             worker: Some("w".into()),
+            by_group: max == 3,
             ..Receive::default()
         };
         self.ensure(queue);
         let Ok(Reply::Received { jobs, empty_because, .. }) = self.world.run(&Command::Receive(receive)) else {
             panic!("a receive is not refused");
         };
+        let mut last = None;
         for given in &jobs {
             let number = self.numbers[&given.job.id];
-            let candidates = self.model.candidates(queue, kinds);
+            let same_group = last.filter(|_| max == 3).and_then(|last| self.hand_off_met(queue, kinds, Some(last)));
+            let candidates = match same_group {
+                Some(next) => vec![next],
+                None => {
+                    self.hand_off_met(queue, kinds, None);
+                    self.model.candidates(queue, kinds)
+                }
+            };
+            last = Some(number);
             assert!(candidates.contains(&number), "job {number} was given, not one of {candidates:?}");
             let delivery = self.model.hand_out(number, visibility);
             assert_eq!(delivery, self.deliveries.len());
@@ -461,12 +490,43 @@ impl Pair {
             let visible_at = lease.ends.saturating_add_signed(self.model.skew);
             assert_eq!(given.visible_at, visible_at, "when job {number} is visible again");
         }
+        if let Some(last) = last.filter(|_| max == 3 && jobs.len() < max) {
+            assert_eq!(self.hand_off_met(queue, kinds, Some(last)), None, "more of the group could have been given");
+        }
+        self.hand_off_met(queue, kinds, None);
         if jobs.len() < max {
             let left = self.model.candidates(queue, kinds);
             assert_eq!(left, [] as [usize; 0], "could have been given as well");
         }
-        let ready = self.model.find(queue, |_| true).into_iter().any(|number| self.model.state(number) == "ready");
+        let ready = self
+            .model
+            .find(queue, |_| true)
+            .into_iter()
+            .any(|number| matches!(self.model.state(number), "ready" | "blocked"));
         assert_eq!(empty_because.is_some(), jobs.is_empty() && ready, "why nothing was given");
+    }
+
+    /// What a receive met that was received too often has gone to the other queue. Answers with the job that must be
+    /// given next of the group of `last`.
+    fn hand_off_met(&mut self, queue: usize, kinds: Option<u8>, last: Option<usize>) -> Option<usize> {
+        loop {
+            let met = match last {
+                Some(last) => self.model.next_of_group(last).into_iter().collect(),
+                None => self.model.candidates(queue, kinds),
+            };
+            let gone =
+                met.iter().copied().find(|number| self.model.redrive_due(*number).is_some() && self.is_gone(*number));
+            let Some(number) = gone else { return met.first().copied().filter(|_| last.is_some()) };
+            self.model.hand_off(number, 1 - queue);
+        }
+    }
+
+    /// The core has it in another queue.
+    fn is_gone(&self, number: usize) -> bool {
+        match self.world.ask(&Query::Job(self.ids[number])) {
+            Ok(recado_core::Answer::Job(view)) => *view.queue != *QUEUES[self.model.jobs[&number].queue],
+            other => panic!("not a job: {other:?}"),
+        }
     }
 
     fn settle(&mut self, back: usize, say: Say) {

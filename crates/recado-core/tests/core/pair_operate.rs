@@ -2,12 +2,12 @@
 
 use recado_core::{
     Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Configure, Filter, JobState, NewTask, Patch,
-    Query, Replay, Reply, Select, Source, TaskState, TaskView, When,
+    Query, QueueOptions, Replay, Reply, Select, Source, TaskState, TaskView, When,
 };
 
 use crate::model::{At, Ended};
 use crate::ops::Which;
-use crate::pair::{KINDS, Pair, QUEUES, options, policy, refusal};
+use crate::pair::{KINDS, Pair, QUEUES, options, policy, refusal, sqs};
 
 impl Pair {
     pub fn cancel(&mut self, back: usize) {
@@ -73,10 +73,13 @@ impl Pair {
     }
 
     pub fn configure(&mut self, queue: usize, number: usize) {
-        let new = policy(number);
+        let mut new = policy(number);
+        // What a purge does to keys depends on what the queue was then; the scripts have that.
+        new.fifo &= !self.model.queues.get(&queue).is_some_and(|queue| queue.was_purged);
+        new.ordered |= new.fifo;
         let command = Configure {
             queue: QUEUES[queue].into(),
-            options: options(&new),
+            options: QueueOptions { sqs: Some(Box::new(sqs(queue, &new))), ..options(&new) },
             source: Source::Api,
             condition: Default::default(),
             actor: Actor::default(),
@@ -114,12 +117,16 @@ impl Pair {
     }
 
     pub fn purge(&mut self, queue: usize, which: [bool; 3]) {
+        if self.model.queues.get(&queue).is_some_and(|queue| queue.policy.fifo) {
+            return;
+        }
         let all = [JobState::Ready, JobState::Delayed, JobState::Blocked];
         let states: Vec<JobState> = all.into_iter().zip(which).filter(|(_, is)| *is).map(|(state, _)| state).collect();
         let words: Vec<&str> = states.iter().map(|state| state.word()).collect();
         let meant: Vec<usize> = self.model.find(queue, |_| true);
         let meant: Vec<usize> = meant.into_iter().filter(|number| words.contains(&self.model.state(*number))).collect();
         let Some(view) = self.task(queue, Action::Purge { states }) else { return };
+        self.model.queues.get_mut(&queue).unwrap().was_purged = true;
         assert_eq!(view.acted, meant.len() as u64, "purged");
         meant.into_iter().for_each(|number| self.model.remove(number));
     }

@@ -1,6 +1,6 @@
 //! The HTTP API: a file a resource, and what they share.
 
-mod body;
+pub(crate) mod body;
 mod dead;
 mod enqueue;
 mod guard;
@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) started_at: u64,
     /// True once the server stops; long polls end then.
     pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) sqs: crate::sqs::Shared,
 }
 
 impl App {

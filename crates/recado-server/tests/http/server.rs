@@ -6,7 +6,7 @@ use std::path::Path;
 
 use recado_core::QueueOptions;
 use recado_log::Durability;
-use recado_server::{Config, Running, StartError};
+use recado_server::{Config, Running, SqsConfig, StartError};
 use recado_shard::FileOptions;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -37,6 +37,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         auto_create_queues: true,
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
+        sqs: SqsConfig::default(),
     }
 }
 

@@ -1,0 +1,46 @@
+//! What the engine's refusals are in the words of SQS.
+
+use recado_core::Rejection;
+use recado_shard::Error;
+use recado_sqs::{Code, SqsError};
+
+use crate::problem::Problem;
+
+/// A body that could not be read.
+pub(super) fn of_body(problem: &Problem) -> SqsError {
+    let code = if problem.status() == 413 { Code::RequestTooLarge } else { Code::MalformedInput };
+    SqsError::new(code, problem.detail().to_owned())
+}
+
+/// A request that the engine refused.
+pub(super) fn of(error: Error) -> SqsError {
+    match error {
+        Error::Rejected(rejection) => of_rejection(&rejection),
+        Error::TooLarge { .. } => SqsError::new(Code::RequestTooLarge, error.to_string()),
+        Error::Unreadable { .. } => SqsError::new(Code::InternalFailure, error.to_string()),
+        _ => SqsError::unavailable(error.to_string()),
+    }
+}
+
+pub(super) fn of_rejection(rejection: &Rejection) -> SqsError {
+    let say = |code| SqsError::new(code, rejection.to_string());
+    match rejection {
+        Rejection::QueueNotFound { .. } => SqsError::queue_does_not_exist(),
+        // Not final, but the queue is gone for everyone.
+        Rejection::QueueFull { reason: "being-deleted", .. } => SqsError::queue_does_not_exist(),
+        Rejection::QueueFull { .. } => say(Code::RequestThrottled),
+        Rejection::TooManyQueues { .. } => say(Code::OverLimit),
+        Rejection::OutOfMemory { .. } | Rejection::NoRoomNow { .. } => SqsError::unavailable(rejection.to_string()),
+        Rejection::NotATarget(_) => SqsError::source_is_no_dead_letter_queue(),
+        Rejection::MoveRunning(_) => SqsError::move_task_running(),
+        Rejection::TaskNotFound => SqsError::task_not_found(),
+        Rejection::ManagedByFile(_) => say(Code::UnsupportedOperation),
+        _ => say(Code::InvalidParameterValue),
+    }
+}
+
+/// A defect: the engine answered another question.
+pub(super) fn unexpected(what: &impl std::fmt::Debug) -> SqsError {
+    tracing::error!(?what, "unexpected answer of the shard");
+    SqsError::new(Code::InternalFailure, "the shard answered something else")
+}

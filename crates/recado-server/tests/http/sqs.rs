@@ -1,0 +1,411 @@
+//! Amazon SQS over the real port, byte by byte: both protocols, and one world with the native API.
+
+use serde_json::{Value, json};
+
+use crate::client::Answer;
+use crate::server::{Server, until};
+
+/// A server whose queue URLs bear the host that the client used.
+fn start() -> Server {
+    Server::start_with(|config| config.public_url = None)
+}
+
+impl Server {
+    fn sqs(&self, action: &str, body: &Value) -> Answer {
+        self.sqs_at("/", "", action, body)
+    }
+
+    fn sqs_at(&self, path: &str, headers: &str, action: &str, body: &Value) -> Answer {
+        let head = format!("x-amz-target: AmazonSQS.{action}\r\ncontent-type: application/x-amz-json-1.0\r\n{headers}");
+        self.connect().request("POST", path, &head, body.to_string().as_bytes())
+    }
+
+    /// A call that is done.
+    fn sqs_ok(&self, action: &str, body: &Value) -> Value {
+        let answer = self.sqs(action, body);
+        assert_eq!(answer.status, 200, "{action}: {}{}", answer.head, answer.text());
+        assert_eq!(answer.header("content-type").as_deref(), Some("application/x-amz-json-1.0"));
+        assert!(answer.header("x-amzn-requestid").is_some(), "{}", answer.head);
+        if answer.body.is_empty() { json!({}) } else { serde_json::from_slice(&answer.body).unwrap() }
+    }
+
+    /// A call that is refused: status, code of the Query protocol, message.
+    fn sqs_refused(&self, action: &str, body: &Value) -> (u16, String, String) {
+        let answer = self.sqs(action, body);
+        let problem: Value = serde_json::from_slice(&answer.body).unwrap();
+        let code = answer.header("x-amzn-query-error").unwrap_or_else(|| panic!("{}", answer.head));
+        (answer.status, code.split(';').next().unwrap().into(), problem["message"].as_str().unwrap().into())
+    }
+
+    fn query(&self, path: &str, form: &str) -> Answer {
+        let head = "content-type: application/x-www-form-urlencoded\r\n";
+        self.connect().request("POST", path, head, form.as_bytes())
+    }
+
+    fn query_ok(&self, path: &str, form: &str) -> String {
+        let answer = self.query(path, form);
+        assert_eq!(answer.status, 200, "{}{}", answer.head, answer.text());
+        assert_eq!(answer.header("content-type").as_deref(), Some("text/xml"), "{}", answer.head);
+        answer.text()
+    }
+
+    fn make(&self, name: &str, attributes: &Value) -> String {
+        let made = self.sqs_ok("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes }));
+        made["QueueUrl"].as_str().unwrap().to_owned()
+    }
+
+    fn send(&self, url: &str, body: &str) -> Value {
+        self.sqs_ok("SendMessage", &json!({ "QueueUrl": url, "MessageBody": body }))
+    }
+
+    fn take(&self, url: &str, max: u32) -> Vec<Value> {
+        let asked = json!({ "QueueUrl": url, "MaxNumberOfMessages": max, "AttributeNames": ["All"],
+            "MessageAttributeNames": ["All"] });
+        self.sqs_ok("ReceiveMessage", &asked)["Messages"].as_array().cloned().unwrap_or_default()
+    }
+
+    fn attribute(&self, url: &str, name: &str) -> Value {
+        self.sqs_ok("GetQueueAttributes", &json!({ "QueueUrl": url, "AttributeNames": [name] }))["Attributes"][name]
+            .clone()
+    }
+
+    fn stats(&self, queue: &str) -> Value {
+        self.json("GET", &format!("/v1/queues/{queue}/stats"), "").expect(200)
+    }
+}
+
+fn bodies(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["Body"].as_str().unwrap()).collect()
+}
+
+fn redrive(target: &str, receives: u32) -> String {
+    let arn = format!("arn:aws:sqs:us-east-1:000000000000:{target}");
+    json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives }).to_string()
+}
+
+#[test]
+fn the_life_of_a_message_in_json() {
+    let server = start();
+    let url = server.make("mail", &json!({ "VisibilityTimeout": "60" }));
+    assert_eq!(url, "http://localhost/000000000000/mail");
+    let attributes = json!({ "n": { "DataType": "Number.int", "StringValue": "1" },
+        "b": { "DataType": "Binary", "BinaryValue": "AAE=" } });
+    let trace = json!({ "AWSTraceHeader": { "DataType": "String", "StringValue": "Root=1" } });
+    let sent = server.sqs_ok(
+        "SendMessage",
+        &json!({ "QueueUrl": url, "MessageBody": "h\u{e9}llo\r\n\"q\"", "MessageAttributes": attributes,
+            "MessageSystemAttributes": trace }),
+    );
+    let messages = server.take(&url, 10);
+    let [message] = messages.as_slice() else { panic!("{messages:?}") };
+    assert_eq!(message["MessageId"], sent["MessageId"]);
+    assert_eq!(message["Body"], "h\u{e9}llo\r\n\"q\"");
+    assert_eq!(message["MD5OfBody"], sent["MD5OfMessageBody"]);
+    assert_eq!(message["MD5OfMessageAttributes"], sent["MD5OfMessageAttributes"]);
+    assert_eq!(message["MessageAttributes"], attributes);
+    assert_eq!(message["Attributes"]["AWSTraceHeader"], "Root=1");
+    assert_eq!(message["Attributes"]["ApproximateReceiveCount"], "1");
+    assert_eq!(server.attribute(&url, "ApproximateNumberOfMessagesNotVisible"), "1");
+    let handle = &message["ReceiptHandle"];
+    let change = json!({ "QueueUrl": url, "ReceiptHandle": handle, "VisibilityTimeout": 0 });
+    server.sqs_ok("ChangeMessageVisibility", &change);
+    let again = server.take(&url, 10);
+    assert_eq!(again[0]["Attributes"]["ApproximateReceiveCount"], "2");
+    let delete = json!({ "QueueUrl": url, "ReceiptHandle": again[0]["ReceiptHandle"] });
+    server.sqs_ok("DeleteMessage", &delete);
+    server.sqs_ok("DeleteMessage", &delete);
+    let (status, code, _) = server.sqs_refused(
+        "ChangeMessageVisibility",
+        &json!({ "QueueUrl": url, "ReceiptHandle": again[0]["ReceiptHandle"], "VisibilityTimeout": 5 }),
+    );
+    assert_eq!((status, code.as_str()), (400, "InvalidParameterValue"));
+    assert!(server.take(&url, 1).is_empty());
+}
+
+#[test]
+fn the_life_of_a_message_in_xml() {
+    let server = start();
+    let made = server.query_ok(
+        "/",
+        "Action=CreateQueue&Version=2012-11-05&QueueName=mail&Attribute.1.Name=DelaySeconds&Attribute.1.Value=0",
+    );
+    assert!(made.contains("<QueueUrl>http://localhost/000000000000/mail</QueueUrl>"), "{made}");
+    assert!(made.contains("xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\""), "{made}");
+    let at = "/000000000000/mail";
+    let sent = server.query_ok(at, "Action=SendMessage&MessageBody=a%3Cb%3E%0D%0Ac");
+    assert!(sent.contains("<MD5OfMessageBody>"), "{sent}");
+    let given = server.query_ok(at, "Action=ReceiveMessage&AttributeName.1=All");
+    assert!(given.contains("<Body>a&lt;b&gt;&#xD;\nc</Body>"), "{given}");
+    let (_, rest) = given.split_once("<ReceiptHandle>").unwrap();
+    let (handle, _) = rest.split_once("</ReceiptHandle>").unwrap();
+    server.query_ok(at, &format!("Action=DeleteMessage&ReceiptHandle={handle}"));
+    assert!(server.query_ok(at, "Action=ReceiveMessage").contains("<ReceiveMessageResult/>"));
+    let by_get = server.connect().request("GET", &format!("{at}?Action=GetQueueUrl&QueueName=mail"), "", b"");
+    assert!(by_get.text().contains("<GetQueueUrlResult>"), "{}", by_get.text());
+}
+
+#[test]
+fn refusals_are_in_the_form_of_their_protocol() {
+    let server = start();
+    let missing =
+        server.sqs_refused("SendMessage", &json!({ "QueueUrl": "http://x/000000000000/no", "MessageBody": "b" }));
+    let expected =
+        (400, "AWS.SimpleQueueService.NonExistentQueue".into(), "The specified queue does not exist.".into());
+    assert_eq!(missing, expected);
+    let xml = server.query("/000000000000/no", "Action=SendMessage&MessageBody=b");
+    assert_eq!(xml.status, 400);
+    let text = xml.text();
+    assert!(text.contains("<Code>AWS.SimpleQueueService.NonExistentQueue</Code>"), "{text}");
+    assert!(text.contains("The specified queue does not exist for this wsdl version."), "{text}");
+    let unknown = server.query("/", "Action=FooBar");
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.text().contains("The action FooBar is not valid for this endpoint."), "{}", unknown.text());
+    let bare = server.connect().request("GET", "/000000000000/mail", "", b"");
+    assert_eq!(bare.status, 404);
+    assert!(bare.text().contains("UnknownOperationException"), "{}", bare.text());
+    // What is not SQS is answered as ever.
+    assert_eq!(server.connect().request("GET", "/", "", b"").status, 200);
+    server.json("GET", "/nowhere", "").problem(404, "not-found");
+}
+
+#[test]
+fn batches_are_answered_entry_by_entry() {
+    let server = start();
+    let url = server.make("mail", &json!({}));
+    let entries = json!([{ "Id": "a", "MessageBody": "1" }, { "Id": "b", "MessageBody": "\u{1}" },
+        { "Id": "c", "MessageBody": "3" }]);
+    let sent = server.sqs_ok("SendMessageBatch", &json!({ "QueueUrl": url, "Entries": entries }));
+    assert_eq!(sent["Successful"].as_array().unwrap().len(), 2, "{sent}");
+    assert_eq!(sent["Failed"][0]["Id"], "b", "{sent}");
+    assert_eq!(sent["Failed"][0]["Code"], "InvalidMessageContents", "{sent}");
+    let messages = server.take(&url, 10);
+    assert_eq!(bodies(&messages), ["1", "3"]);
+    let handle = |at: usize| messages[at]["ReceiptHandle"].clone();
+    let entries = json!([{ "Id": "a", "ReceiptHandle": handle(0) }, { "Id": "x", "ReceiptHandle": "garbage" },
+        { "Id": "c", "ReceiptHandle": handle(1) }]);
+    let deleted = server.sqs_ok("DeleteMessageBatch", &json!({ "QueueUrl": url, "Entries": entries }));
+    assert_eq!(deleted["Successful"], json!([{ "Id": "a" }, { "Id": "c" }]));
+    assert_eq!(deleted["Failed"][0]["Code"], "ReceiptHandleIsInvalid");
+}
+
+#[test]
+fn a_native_job_is_a_message_and_a_message_is_a_job() {
+    let server = start();
+    let ids = server.enqueue("mail", r#"{"type":"mail.send","payload":{"to":"ann"},"headers":{"traceparent":"00-1"}}"#);
+    let url = server.sqs_ok("GetQueueUrl", &json!({ "QueueName": "mail" }))["QueueUrl"].as_str().unwrap().to_owned();
+    let messages = server.take(&url, 1);
+    assert_eq!(messages[0]["Body"], r#"{"to":"ann"}"#);
+    assert_eq!(messages[0]["MessageAttributes"]["traceparent"]["StringValue"], "00-1");
+    assert_eq!(messages[0]["MessageId"].as_str().unwrap().replace('-', ""), ids[0].strip_prefix("job_").unwrap());
+    server.sqs_ok("DeleteMessage", &json!({ "QueueUrl": url, "ReceiptHandle": messages[0]["ReceiptHandle"] }));
+    assert_eq!(server.job(&ids[0])["state"], "completed");
+
+    let url = server.make("orders", &json!({}));
+    let sent = server.send(&url, "text & <more>");
+    let job = server.receive("orders", 1).remove(0);
+    assert_eq!((&job["type"], &job["payload"]), (&json!("sqs.message"), &json!("text & <more>")));
+    assert_eq!(job["id"].as_str().unwrap(), format!("job_{}", sent["MessageId"].as_str().unwrap().replace('-', "")));
+    assert_eq!(job["maxAttempts"], Value::Null);
+    assert_eq!(server.settle(&job, r#""outcome":"ack""#)["ok"], true);
+    assert_eq!(server.stats("orders")["completed"], 1);
+}
+
+#[test]
+fn a_redrive_policy_hands_off_and_is_shown_in_both_worlds() {
+    let server = start();
+    let dlq = server.make("dlq", &json!({}));
+    let url = server.make("mail", &json!({ "RedrivePolicy": redrive("dlq", 1), "VisibilityTimeout": "0" }));
+    let sent = server.send(&url, "x");
+    assert_eq!(server.take(&url, 1).len(), 1);
+    assert!(server.take(&url, 1).is_empty());
+    let dead = server.take(&dlq, 1);
+    assert_eq!(dead[0]["MessageId"], sent["MessageId"]);
+    assert_eq!(dead[0]["Attributes"]["ApproximateReceiveCount"], "2");
+    assert_eq!(dead[0]["Attributes"]["DeadLetterQueueSourceArn"], "arn:aws:sqs:us-east-1:000000000000:mail");
+    assert_eq!((&server.stats("mail")["forwarded"], &server.stats("dlq")["arrived"]), (&json!(1), &json!(1)));
+    let config = server.json("GET", "/v1/queues/mail", "").expect(200);
+    assert_eq!(config["sqs"]["redrive"], json!({ "target": "dlq", "maxReceives": 1 }));
+    let sources = server.sqs_ok("ListDeadLetterSourceQueues", &json!({ "QueueUrl": dlq }));
+    assert_eq!(sources["queueUrls"], json!([url]));
+
+    let hide = json!({ "QueueUrl": dlq, "ReceiptHandle": dead[0]["ReceiptHandle"], "VisibilityTimeout": 0 });
+    server.sqs_ok("ChangeMessageVisibility", &hide);
+    let source = json!({ "SourceArn": "arn:aws:sqs:us-east-1:000000000000:dlq" });
+    server.sqs_ok("StartMessageMoveTask", &source);
+    until("the move ends", || server.sqs_ok("ListMessageMoveTasks", &source)["Results"][0]["Status"] == "COMPLETED");
+    let back = server.take(&url, 1);
+    assert_ne!(back[0]["MessageId"], sent["MessageId"], "a moved message is a new one");
+    assert_eq!(back[0]["Attributes"]["ApproximateReceiveCount"], "1");
+    let (_, code, _) =
+        server.sqs_refused("StartMessageMoveTask", &json!({ "SourceArn": "arn:aws:sqs:us-east-1:000000000000:mail" }));
+    assert_eq!(code, "InvalidParameterValue");
+}
+
+#[test]
+fn a_fifo_queue_keeps_order_locks_groups_and_deduplicates() {
+    let server = start();
+    let fifo = json!({ "FifoQueue": "true", "ContentBasedDeduplication": "true" });
+    let url = server.make("mail.fifo", &fifo);
+    let send = |body: &str, group: &str| {
+        server.sqs_ok("SendMessage", &json!({ "QueueUrl": url, "MessageBody": body, "MessageGroupId": group }))
+    };
+    let (first, again) = (send("a1", "a"), send("a1", "a"));
+    assert_eq!((&first["MessageId"], &first["SequenceNumber"]), (&again["MessageId"], &again["SequenceNumber"]));
+    assert_eq!(first["SequenceNumber"].as_str().unwrap().len(), 20);
+    send("a2", "a");
+    send("b1", "b");
+    send("a3", "a");
+    let ask = json!({ "QueueUrl": url, "MaxNumberOfMessages": 2, "ReceiveRequestAttemptId": "try" });
+    let taken = server.sqs_ok("ReceiveMessage", &ask)["Messages"].as_array().unwrap().clone();
+    assert_eq!(bodies(&taken), ["a1", "a2"]);
+    let repeated = server.sqs_ok("ReceiveMessage", &ask)["Messages"].as_array().unwrap().clone();
+    assert_eq!(repeated[1]["ReceiptHandle"], taken[1]["ReceiptHandle"]);
+    assert_eq!(bodies(&server.take(&url, 10)), ["b1"]);
+    let of =
+        |at: usize| json!({ "QueueUrl": url, "ReceiptHandle": taken[at]["ReceiptHandle"], "VisibilityTimeout": 0 });
+    server.sqs_ok("DeleteMessage", &of(0));
+    assert!(server.take(&url, 10).is_empty(), "the group is locked while any of it is in flight");
+    server.sqs_ok("ChangeMessageVisibility", &of(1));
+    let (_, code, message) = server.sqs_refused("DeleteMessage", &of(1));
+    assert_eq!(code, "InvalidParameterValue");
+    assert!(message.ends_with("The receipt handle has expired."), "{message}");
+    assert_eq!(bodies(&server.take(&url, 10)), ["a2", "a3"]);
+}
+
+#[test]
+fn a_long_poll_wakes_when_a_message_comes_or_its_delay_ends() {
+    let server = start();
+    let url = server.make("mail", &json!({ "ReceiveMessageWaitTimeSeconds": "20" }));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| server.take(&url, 1));
+        until("somebody waits", || !server.stats("mail")["consumers"].as_array().unwrap().is_empty());
+        server.send(&url, "now");
+        assert_eq!(bodies(&waits.join().unwrap()), ["now"]);
+    });
+    server.sqs_ok("SendMessage", &json!({ "QueueUrl": url, "MessageBody": "later", "DelaySeconds": 1 }));
+    assert_eq!(bodies(&server.take(&url, 1)), ["later"]);
+    let no_wait = server.sqs_ok("ReceiveMessage", &json!({ "QueueUrl": url, "WaitTimeSeconds": 0 }));
+    assert_eq!(no_wait, json!({}));
+}
+
+#[test]
+fn attributes_tags_and_policies_are_kept_over_a_restart() {
+    let server = start();
+    let dlq = server.make("dlq", &json!({}));
+    let url = server.make("mail", &json!({ "DelaySeconds": "0", "RedrivePolicy": redrive("dlq", 3) }));
+    let set = json!({ "QueueUrl": url, "Attributes": { "VisibilityTimeout": "7", "MessageRetentionPeriod": "60" } });
+    server.sqs_ok("SetQueueAttributes", &set);
+    server.sqs_ok("TagQueue", &json!({ "QueueUrl": url, "Tags": { "team": "billing", "empty": "" } }));
+    server.sqs_ok("UntagQueue", &json!({ "QueueUrl": url, "TagKeys": ["empty", "none"] }));
+    let allow = json!({ "QueueUrl": url, "Label": "l", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"] });
+    server.sqs_ok("AddPermission", &allow);
+    let server = server.restart(|config| config.public_url = None);
+    assert_eq!(server.attribute(&url, "VisibilityTimeout"), "7");
+    assert_eq!(server.sqs_ok("ListQueueTags", &json!({ "QueueUrl": url }))["Tags"], json!({ "team": "billing" }));
+    assert!(server.attribute(&url, "Policy").as_str().unwrap().contains("\"Sid\":\"l\""));
+    server.sqs_ok("RemovePermission", &json!({ "QueueUrl": url, "Label": "l" }));
+    assert_eq!(server.attribute(&url, "Policy"), Value::Null);
+    // The native API changes what it knows and leaves the rest.
+    server.json("PUT", "/v1/queues/mail", r#"{"visibilityTimeout":"9s"}"#).expect(200);
+    assert_eq!(server.attribute(&url, "VisibilityTimeout"), "9");
+    assert_eq!(server.attribute(&url, "MessageRetentionPeriod"), "60");
+    assert_eq!(server.sqs_ok("ListDeadLetterSourceQueues", &json!({ "QueueUrl": dlq }))["queueUrls"], json!([url]));
+}
+
+#[test]
+fn a_queue_is_found_again_unless_something_else_is_asked_for() {
+    let server = start();
+    let url = server.make("mail", &json!({ "DelaySeconds": "5" }));
+    assert_eq!(server.make("mail", &json!({})), url);
+    assert_eq!(server.make("mail", &json!({ "DelaySeconds": "5" })), url);
+    let (_, code, message) =
+        server.sqs_refused("CreateQueue", &json!({ "QueueName": "mail", "Attributes": { "DelaySeconds": "6" } }));
+    assert_eq!(code, "QueueAlreadyExists");
+    assert!(message.ends_with("a different value for attribute DelaySeconds"), "{message}");
+    let unknown = json!({ "QueueName": "other", "Attributes": { "RedrivePolicy": redrive("none", 3) } });
+    assert_eq!(server.sqs_refused("CreateQueue", &unknown).1, "InvalidParameterValue");
+    for n in 0..3 {
+        server.make(&format!("list-{n}"), &json!({}));
+    }
+    let first = server.sqs_ok("ListQueues", &json!({ "QueueNamePrefix": "list-", "MaxResults": 2 }));
+    assert_eq!(first["QueueUrls"].as_array().unwrap().len(), 2);
+    let next = json!({ "QueueNamePrefix": "list-", "MaxResults": 2, "NextToken": first["NextToken"] });
+    let rest = server.sqs_ok("ListQueues", &next);
+    assert_eq!(rest, json!({ "QueueUrls": ["http://localhost/000000000000/list-2"] }));
+    assert_eq!(server.sqs_ok("ListQueues", &json!({ "QueueNamePrefix": "no" })), json!({}));
+}
+
+#[test]
+fn the_sixty_second_rules_can_be_switched_off() {
+    let server = start();
+    let url = server.make("mail", &json!({}));
+    let of = json!({ "QueueUrl": url });
+    server.send(&url, "x");
+    server.take(&url, 1);
+    server.send(&url, "y");
+    server.sqs_ok("PurgeQueue", &of);
+    assert_eq!(server.stats("mail")["depth"], 0);
+    assert_eq!(server.sqs_refused("PurgeQueue", &of).0, 403);
+    server.sqs_ok("DeleteQueue", &of);
+    assert_eq!(server.sqs_refused("DeleteQueue", &of).1, "AWS.SimpleQueueService.NonExistentQueue");
+    let again = json!({ "QueueName": "mail" });
+    assert_eq!(server.sqs_refused("CreateQueue", &again).1, "AWS.SimpleQueueService.QueueDeletedRecently");
+    let server = server.restart(|config| config.sqs.sixty_second_rules = false);
+    server.sqs_ok("CreateQueue", &again);
+    server.sqs_ok("PurgeQueue", &of);
+    server.sqs_ok("PurgeQueue", &of);
+    server.sqs_ok("DeleteQueue", &of);
+    server.sqs_ok("CreateQueue", &again);
+}
+
+#[test]
+fn accounts_and_regions_meet_unless_they_are_isolated() {
+    let server = start();
+    let signed = |region: &str, key: &str| {
+        format!(
+            "authorization: AWS4-HMAC-SHA256 Credential={key}/20260101/{region}/sqs/aws4_request, \
+             SignedHeaders=host, Signature={}\r\nx-amz-date: 20260101T000000Z\r\n",
+            "0".repeat(64)
+        )
+    };
+    let create = |server: &Server, region: &str, key: &str| {
+        let made = server.sqs_at("/", &signed(region, key), "CreateQueue", &json!({ "QueueName": "mail" }));
+        assert_eq!(made.status, 200, "{}", made.text());
+        serde_json::from_slice::<Value>(&made.body).unwrap()["QueueUrl"].as_str().unwrap().to_owned()
+    };
+    let names = |server: &Server| {
+        let queues = server.json("GET", "/v1/queues", "").expect(200);
+        let name = |queue: &Value| queue["name"].as_str().unwrap().to_owned();
+        queues["queues"].as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    create(&server, "eu-west-1", "AKIA");
+    assert_eq!(create(&server, "us-east-1", "111111111111"), "http://localhost/111111111111/mail");
+    assert_eq!(names(&server), ["mail"]);
+    let server = Server::start_with(|config| config.sqs.isolate = true);
+    create(&server, "eu-west-1", "AKIA");
+    assert_eq!(create(&server, "us-east-1", "111111111111"), "https://queue.example.org/111111111111/mail");
+    assert_eq!(names(&server), ["mail:eu-west-1:000000000000", "mail:us-east-1:111111111111"]);
+    let listed = server.sqs_at("/", &signed("eu-west-1", "AKIA"), "ListQueues", &json!({}));
+    assert!(listed.text().contains("[\"https://queue.example.org/000000000000/mail\"]"), "{}", listed.text());
+}
+
+#[test]
+fn with_keys_a_request_must_be_signed_with_one() {
+    let server = Server::start_with(|config| {
+        config.sqs.keys.insert("AKIAKNOWN".into(), "secret".into());
+    });
+    let refused = |headers: &str| {
+        let answer = server.sqs_at("/", headers, "ListQueues", &json!({}));
+        (answer.status, answer.header("x-amzn-query-error").unwrap_or_default())
+    };
+    let signed = |key: &str| {
+        format!(
+            "authorization: AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/sqs/aws4_request, \
+             SignedHeaders=host;x-amz-date;x-amz-target, Signature={}\r\nx-amz-date: 20260101T000000Z\r\n",
+            "0".repeat(64)
+        )
+    };
+    assert_eq!(refused(""), (403, "MissingAuthenticationToken;Sender".into()));
+    assert_eq!(refused(&signed("AKIAOTHER")), (403, "InvalidClientTokenId;Sender".into()));
+    assert_eq!(refused(&signed("AKIAKNOWN")), (403, "SignatureDoesNotMatch;Sender".into()));
+}
