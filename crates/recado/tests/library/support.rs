@@ -89,6 +89,7 @@ pub(crate) async fn serve(dir: &Path) -> Running {
         auto_create_queues: true,
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
+        sqs: recado_server::SqsConfig::default(),
     };
     recado_server::start(config).await.unwrap()
 }
