@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 
+pub mod chaos;
+
 const SECTOR_BYTES: usize = 512;
 
 /// What happens to an operation.
@@ -21,12 +23,16 @@ const SECTOR_BYTES: usize = 512;
 pub enum Fault {
     /// It fails; of a write a part may have been done, of a sync anything.
     Io,
+    /// It is done, but the next sync of data fails, as when a cache could not be written back.
+    NextSync,
     /// It fails for lack of space.
     Full,
     /// A write writes only a part of its bytes; other operations are not changed.
     Short,
     /// A write does a part of its work, then the process is dead: this and all later operations fail.
     Crash,
+    /// The same, because the power goes; [`SimDisk::lose_power`] is what has to come next.
+    PowerLoss,
 }
 
 /// The disk. Its clones are the same disk.
@@ -55,6 +61,8 @@ struct State {
     /// Grows at every crash; handles of a dead process do nothing.
     process: u64,
     is_dead: bool,
+    is_without_power: bool,
+    next_sync_fails: bool,
     is_read_only: bool,
     inodes: BTreeMap<u64, Inode>,
     next_inode: u64,
@@ -94,6 +102,7 @@ impl SimDisk {
     pub fn lose_power(&self) {
         self.kill();
         let mut state = self.state();
+        state.is_without_power = false;
         let mut inodes = std::mem::take(&mut state.inodes);
         for inode in inodes.values_mut() {
             inode.lose_power(&mut state.random);
@@ -108,9 +117,14 @@ impl SimDisk {
         state.names = state.durable_names.clone();
     }
 
-    /// A [`Fault::Crash`] has ended the process.
+    /// A [`Fault::Crash`] or [`Fault::PowerLoss`] has ended the process.
     pub fn is_dead(&self) -> bool {
         self.state().is_dead
+    }
+
+    /// A [`Fault::PowerLoss`] has happened.
+    pub fn is_without_power(&self) -> bool {
+        self.state().is_without_power
     }
 
     /// The operation number `operation` (see [`SimDisk::operations`]) is hit.
@@ -120,7 +134,9 @@ impl SimDisk {
 
     /// No fault is left to come.
     pub fn clear_faults(&self) {
-        self.state().faults.clear();
+        let mut state = self.state();
+        state.faults.clear();
+        state.next_sync_fails = false;
     }
 
     /// Operations that change something (writes, syncs, changes of names), so far.
@@ -261,9 +277,9 @@ impl State {
         }
         let fault = self.faults.remove(&self.operations);
         self.operations += 1;
-        if fault == Some(Fault::Crash) {
-            self.is_dead = true;
-        }
+        self.next_sync_fails |= fault == Some(Fault::NextSync);
+        self.is_without_power |= fault == Some(Fault::PowerLoss);
+        self.is_dead |= matches!(fault, Some(Fault::Crash | Fault::PowerLoss));
         Ok(fault)
     }
 
@@ -308,10 +324,10 @@ impl State {
 
 fn failure(fault: Option<Fault>) -> io::Result<()> {
     match fault {
-        None | Some(Fault::Short) => Ok(()),
+        None | Some(Fault::Short | Fault::NextSync) => Ok(()),
         Some(Fault::Io) => Err(io::Error::other("simulated failure")),
         Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
-        Some(Fault::Crash) => Err(io::Error::other("simulated crash")),
+        Some(Fault::Crash | Fault::PowerLoss) => Err(io::Error::other("simulated crash")),
     }
 }
 
@@ -468,7 +484,7 @@ impl DiskFile for SimFile {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let count = match fault {
-            None => bytes.len(),
+            None | Some(Fault::NextSync) => bytes.len(),
             Some(Fault::Full) => 0,
             Some(_) => 1 + (draw(&mut state.random) % bytes.len() as u64) as usize,
         };
@@ -479,7 +495,10 @@ impl DiskFile for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.state()?;
-        let fault = state.begin(self.process)?;
+        let mut fault = state.begin(self.process)?;
+        if std::mem::take(&mut state.next_sync_fails) && !state.is_dead {
+            fault = Some(Fault::Io);
+        }
         if matches!(fault, Some(Fault::Io | Fault::Full)) {
             let mut random = state.random;
             state.inode(self.inode)?.fail_sync(&mut random);

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use recado_mutants::{Mutant, active};
+
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::Error;
 use crate::format::{ALIGN, Fault, Header, Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
@@ -190,7 +192,8 @@ impl<'a> Walk<'a> {
         if header.kind == Kind::Fence {
             return self.epoch.filter(|epoch| *epoch != header.link || header.epoch <= *epoch).map(|_| End::Stale);
         }
-        if self.epoch.is_some_and(|epoch| epoch != header.epoch) {
+        let is_stale = self.epoch.is_some_and(|epoch| epoch != header.epoch);
+        if is_stale && !active(Mutant::StaleEpochAccepted) {
             return Some(End::Stale);
         }
         let follows = match (&self.open, header.kind) {

@@ -25,6 +25,8 @@ mutants! {
     DuplicateBeforeOriginal,
     /// Records that no watermark proves are served without being written again.
     UnprovenServed,
+    /// A record of an older epoch is taken for the one that comes next.
+    StaleEpochAccepted,
     /// A torn tail takes the whole batch before it along.
     TornTailTakesOneMore,
     /// A failed sync is tried again, and believed.

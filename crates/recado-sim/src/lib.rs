@@ -29,6 +29,7 @@ pub use world::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use history::Entry;
+use recado_log::sim::chaos;
 
 /// What came of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,21 +42,24 @@ pub struct Run {
     pub violation: Option<Violation>,
 }
 
-/// Plays a plan and checks it.
+/// Plays a plan and checks it; then the seed's life of a log alone, which comes to places that a server rarely gets to.
 #[must_use]
 pub fn run(plan: &Plan) -> Run {
     let (mut history, mut work) = (Vec::new(), Work::default());
     // A server that breaks off has found its own mistake.
-    let played = catch_unwind(AssertUnwindSafe(|| world::play(plan, &mut history, &mut work)));
-    let violation = match played {
-        Ok(()) => check::check(plan, &history),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-            Some(Violation { rule: Rule::Assertion, what: text.unwrap_or_default() })
-        }
-    };
+    let played = unbroken(Rule::Assertion, || world::play(plan, &mut history, &mut work));
+    let checked = played.and_then(|()| check::check(plan, &history));
+    let alone = || unbroken(Rule::Log, || chaos::play(plan.seed, plan.options.server.durability));
+    let violation = checked.and_then(|()| alone()).err();
     Run { history, work, violation }
+}
+
+fn unbroken(rule: Rule, play: impl FnOnce()) -> Result<(), Violation> {
+    catch_unwind(AssertUnwindSafe(play)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        Violation { rule, what: text.unwrap_or_default() }
+    })
 }
 
 /// The first of `count` seeds from `from` on that breaks something, and what it breaks.

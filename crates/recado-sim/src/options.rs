@@ -21,6 +21,8 @@ pub struct Options {
     pub horizon: Micros,
     /// Steps of clients.
     pub steps: usize,
+    /// Percent of the steps that come while the disk is still busy with the one before.
+    pub crowds: u64,
     /// Of each queue, the configurations it can have; the first is in force from the beginning.
     pub queues: Vec<Vec<Setting>>,
     /// What producers use.
@@ -143,8 +145,10 @@ pub struct FaultOptions {
     /// Deaths at the disk and power losses in quick succession.
     pub bursts: u64,
     pub stops: u64,
-    pub crash_in_disk: u64,
-    pub disk_errors: u64,
+    /// Operations of the disk at which the process or the power goes, or which fail.
+    pub disk: u64,
+    /// Percent of these that are followed by another one, within a few operations.
+    pub series: u64,
     pub short_writes: u64,
     pub full: u64,
     pub clock_steps: u64,
@@ -174,6 +178,7 @@ impl Options {
         Self {
             horizon: random.pick(&[5, 15, 40, 90]) * SECOND,
             steps: random.pick(&[100, 200, 300, 500]),
+            crowds: random.pick(&[0, 50, 90]),
             queues,
             jobs: JobOptions::draw(random, groups),
             workers: WorkerOptions::draw(random),
@@ -337,14 +342,15 @@ impl NetworkOptions {
 
 impl FaultOptions {
     fn draw(random: &mut Random) -> Self {
+        let series = random.pick(&[0, 80]);
         let mut some = |percent, max| if random.percent(percent) { random.between(1, max) } else { 0 };
         Self {
             kills: some(40, 6),
             power: some(50, 6),
-            bursts: some(30, 5),
+            bursts: some(40, 5),
             stops: some(15, 3),
-            crash_in_disk: some(40, 6),
-            disk_errors: some(30, 5),
+            disk: some(60, 10),
+            series,
             short_writes: some(20, 8),
             full: some(10, 2),
             clock_steps: some(25, 4),

@@ -47,15 +47,20 @@ struct Author<'a> {
 
 impl Author<'_> {
     fn write(&mut self) {
+        let mut at = 0;
         for _ in 0..self.options.steps {
-            let at = self.random.below(self.options.horizon);
-            self.client_step(at);
+            at = if self.random.percent(self.options.crowds) {
+                (at + self.random.below(self.options.server.disk / 8)).min(self.options.horizon - 1)
+            } else {
+                self.random.below(self.options.horizon)
+            };
+            let server = self.random.below(SERVERS as u64) as usize;
+            self.client_step(at, server);
         }
         self.faults();
     }
 
-    fn client_step(&mut self, at: Micros) {
-        let server = self.random.below(SERVERS as u64) as usize;
+    fn client_step(&mut self, at: Micros, server: usize) {
         let queue = self.random.below(self.options.queues.len() as u64) as u8;
         let operators = &self.options.operators;
         let weights = [
@@ -131,8 +136,14 @@ impl Author<'_> {
         } else {
             Lost::Nothing
         };
-        let again = self.random.percent(network.again).then(|| self.random.between(0, 2 * SECOND));
+        let again = self.random.percent(network.again).then(|| self.soon_or(2 * SECOND));
         Travel { there, back, lost, again }
+    }
+
+    /// Half of the time while the disk is still busy with what came before, else up to `late` later.
+    fn soon_or(&mut self, late: Micros) -> Micros {
+        let most = if self.random.percent(50) { 2 * self.options.server.disk } else { late };
+        self.random.below(most)
     }
 
     fn enqueue(&mut self, at: Micros, server: usize, queue: u8) {
@@ -151,7 +162,7 @@ impl Author<'_> {
         self.send(at, server, Request::Enqueue(enqueue.clone()));
         // Producers that are not sure ask again; those with a key mostly at the edge of its window.
         if self.random.percent(20) {
-            let later = at + self.random.between(MILLI, 4 * SECOND);
+            let later = at + self.soon_or(4 * SECOND);
             self.send(later, server, Request::Enqueue(enqueue.clone()));
         }
         if let Some(window) = window
@@ -217,17 +228,13 @@ impl Author<'_> {
 
     fn faults(&mut self) {
         let faults = self.options.faults.clone();
-        // Without a sync nothing is promised for power loss.
         let is_synced = self.options.server.durability == Durability::Sync;
         let (power, bursts) = if is_synced { (faults.power, faults.bursts) } else { (0, 0) };
         (0..bursts).for_each(|_| self.burst());
         self.each(faults.kills, |author| Fault::Kill(author.down()));
         self.each(power, |author| Fault::PowerLoss(author.down()));
         self.each(faults.stops, |author| Fault::Stop(author.down()));
-        self.disk(faults.crash_in_disk, &[DiskFault::Crash]);
-        let errors =
-            if self.options.server.durability == Durability::Os { &[DiskFault::Crash] } else { &[DiskFault::Io] };
-        self.disk(faults.disk_errors, errors);
+        self.disk(faults.disk, self.disk_faults());
         self.disk(faults.short_writes, &[DiskFault::Short]);
         self.each(faults.full, |author| Fault::Full(author.random.below(300_000) as usize));
         self.each(faults.full, |_| Fault::Freed);
@@ -238,27 +245,44 @@ impl Author<'_> {
         });
     }
 
-    /// Again and again the process dies at its writes and the power goes before it is back: the log has many torn
-    /// tails in one place. Some recoveries fail, too.
+    /// Again and again the disk is in trouble while batches of several requests are written: the log has many torn
+    /// tails in one place, and recoveries fail.
     fn burst(&mut self) {
         let (mut at, server) = self.moment();
+        let mut crowd: Vec<Step> = Vec::new();
         for _ in 0..self.random.between(2, 8) {
-            let down = self.random.between(MILLI, 20 * MILLI);
-            let power_at = at + self.random.between(50 * MILLI, 150 * MILLI);
-            if power_at + down >= self.options.horizon {
+            if at + 200 * MILLI >= self.options.horizon {
                 return;
             }
-            let fault = self.random.pick(&[DiskFault::Crash, DiskFault::Crash, DiskFault::Crash, DiskFault::Io]);
-            let after = self.random.below(6);
-            self.break_at(at, server, Fault::Disk { after, fault });
-            for _ in 0..self.random.between(4, 12) {
-                let queue = self.random.below(self.options.queues.len() as u64) as u8;
-                let later = self.random.below(30 * MILLI);
-                self.enqueue(at + later, server, queue);
+            self.break_disk(at + MILLI, server, &[DiskFault::Crash, DiskFault::PowerLoss, DiskFault::PowerLoss]);
+            // Clients that heard nothing ask again.
+            if crowd.is_empty() || self.random.percent(50) {
+                crowd = self.crowd(server);
             }
-            self.break_at(power_at, server, Fault::PowerLoss(down));
-            at = power_at + down;
+            self.script.extend(crowd.iter().map(|step| Step { at: at + step.at, ..step.clone() }));
+            at += self.random.between(20 * MILLI, 100 * MILLI);
+            if self.random.percent(30) {
+                let down = self.random.between(MILLI, 20 * MILLI);
+                self.break_at(at, server, Fault::PowerLoss(down));
+                at += down;
+            }
         }
+    }
+
+    /// Requests that arrive together.
+    fn crowd(&mut self, server: usize) -> Vec<Step> {
+        let from = self.script.len();
+        for _ in 0..self.random.between(4, 12) {
+            let at = self.random.below(MILLI / 2);
+            self.client_step(at, server);
+        }
+        let mut crowd = self.script.split_off(from);
+        for step in &mut crowd {
+            if let Action::Send { travel, .. } = &mut step.action {
+                travel.there = MILLI;
+            }
+        }
+        crowd
     }
 
     fn down(&mut self) -> Micros {
@@ -266,7 +290,32 @@ impl Author<'_> {
     }
 
     fn disk(&mut self, count: u64, faults: &[DiskFault]) {
-        self.each(count, |author| Fault::Disk { after: author.random.below(8), fault: author.random.pick(faults) });
+        for _ in 0..count {
+            let (at, server) = self.moment();
+            self.break_disk(at, server, faults);
+        }
+    }
+
+    /// One of the next operations of the disk is hit. Troubles come in series: what comes back is hit again.
+    fn break_disk(&mut self, at: Micros, server: usize, faults: &[DiskFault]) {
+        let mut after = self.random.below(5);
+        let mut fault = self.random.pick(faults);
+        loop {
+            self.break_at(at, server, Fault::Disk { after, fault });
+            if !self.random.percent(self.options.faults.series) {
+                return;
+            }
+            after += if self.random.percent(50) { 1 } else { self.random.between(2, 12) };
+            fault = self.random.pick(self.disk_faults());
+        }
+    }
+
+    /// What may happen to an operation of the disk. Without a sync nothing is promised for power loss.
+    fn disk_faults(&self) -> &'static [DiskFault] {
+        match self.options.server.durability {
+            Durability::Sync => &[DiskFault::Crash, DiskFault::PowerLoss, DiskFault::Io, DiskFault::NextSync],
+            Durability::Os => &[DiskFault::Crash],
+        }
     }
 
     fn each(&mut self, count: u64, mut fault: impl FnMut(&mut Self) -> Fault) {

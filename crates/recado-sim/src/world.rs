@@ -17,8 +17,8 @@ use crate::worker;
 
 mod ends;
 
-/// A process that died comes back after so long at most, unless its fault says otherwise.
-const RESTART: Micros = 500 * MILLI;
+/// A process that died comes back after so long at most, unless its fault says otherwise: soon, or after a while.
+const RESTART: [Micros; 3] = [5 * MILLI, 20 * MILLI, 500 * MILLI];
 
 /// Something that is going to happen.
 enum Due {
@@ -270,10 +270,15 @@ impl World<'_> {
                 );
                 let reason = failed.err().map_or_else(|| "it died".into(), |error| error.to_string());
                 self.record(server, Event::NotStarted { reason, is_corrupt });
-                self.servers[server].disk.kill();
-                self.die(server, RESTART);
+                self.fall(server);
             }
         }
+    }
+
+    /// When a process that died by itself is started again.
+    fn again(&mut self) -> Micros {
+        let most = self.random.pick(&RESTART);
+        self.random.between(1, most)
     }
 
     fn live(&mut self, server: usize, life: Life) {
@@ -286,15 +291,24 @@ impl World<'_> {
         match life {
             Life::GoesOn if !is_killed => {}
             Life::Stopped if self.servers[server].close() => {
-                let down = self.stops[server].take().unwrap_or(RESTART);
+                let down = self.stops[server].take().unwrap_or_else(|| self.again());
                 self.record(server, Event::Died);
                 self.plan(self.now + down, Due::Start(server));
             }
             _ => {
-                self.servers[server].disk.kill();
-                let again = self.random.between(1, RESTART);
-                self.die(server, again);
+                self.fall(server);
             }
+        }
+    }
+
+    /// A process has died by itself, or of its disk.
+    fn fall(&mut self, server: usize) {
+        let again = self.again();
+        if self.servers[server].disk.is_without_power() {
+            self.break_it(server, Fault::PowerLoss(again));
+        } else {
+            self.servers[server].disk.kill();
+            self.die(server, again);
         }
     }
 

@@ -28,6 +28,8 @@ pub enum Rule {
     Keys,
     /// An assertion of the server itself.
     Assertion,
+    /// What the log promises the shard.
+    Log,
 }
 
 impl fmt::Display for Rule {
@@ -36,6 +38,7 @@ impl fmt::Display for Rule {
             Self::Promise(number) => write!(f, "promise {number}"),
             Self::Keys => f.write_str("keys"),
             Self::Assertion => f.write_str("assertion"),
+            Self::Log => f.write_str("the log alone"),
         }
     }
 }
@@ -50,16 +53,16 @@ pub struct Violation {
 }
 
 /// What a checker found, if it found something.
-type Verdict = Result<(), Violation>;
+pub(crate) type Verdict = Result<(), Violation>;
 
 fn broken(promise: u8, what: String) -> Verdict {
     Err(Violation { rule: Rule::Promise(promise), what })
 }
 
 /// The first promise that was broken.
-pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Option<Violation> {
+pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Verdict {
     let ledger = Ledger::new(plan, history);
-    let verdict = kept::starts(history)
+    kept::starts(history)
         .and_then(|()| fenced::check(&ledger))
         .and_then(|()| hidden::check(&ledger))
         .and_then(|()| finite::check(&ledger))
@@ -68,6 +71,5 @@ pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Option<Violation> {
         .and_then(|()| batch::check(&ledger))
         .and_then(|()| dedup::check(&ledger))
         .and_then(|()| bounded::check(&ledger, history))
-        .and_then(|()| kept::check(&ledger));
-    verdict.err()
+        .and_then(|()| kept::check(&ledger))
 }
