@@ -63,6 +63,8 @@ mutants! {
     DedupWindowTooLong,
     /// One job more than the limit fits in a queue.
     DepthOffByOne,
+    /// Producers are not refused when the memory is spent.
+    MemoryUnlimited,
 }
 
 /// Whether the mistake is made.

@@ -19,7 +19,8 @@ pub enum Error {
         /// When it is worth another try.
         retry_after: Duration,
     },
-    /// The shard takes no more requests; nothing was done.
+    /// The shard takes no more requests. A bulk action that was under way goes on when it is back; of anything else
+    /// nothing was done.
     #[error("the server is stopping: send it again once it is back")]
     Stopping,
     /// The log failed. The outcome is unknown: it may have become durable.

@@ -320,6 +320,12 @@ impl Handle {
         self.shared.config_version.load(Ordering::Acquire)
     }
 
+    /// Memory that the state takes, as [`Status::memory_bytes`].
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.with_status(|status| status.memory_bytes)
+    }
+
     /// The key of receipts.
     #[must_use]
     pub fn secret(&self) -> Secret {

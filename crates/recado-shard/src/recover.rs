@@ -33,6 +33,15 @@ pub(crate) fn forget_news(state: &mut State) {
     drop((state.take_wakes(), state.take_ended(), state.take_cancel_news()));
 }
 
+/// Half of the events of a batch, for a mistake.
+fn half(head: &[u8]) -> u64 {
+    let mut events = 0_u64;
+    match recado_core::decode_batch(head, |_| events += 1) {
+        Ok(_) => events.div_ceil(2),
+        Err(_) => 0,
+    }
+}
+
 pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> Result<Replayed, OpenError> {
     let started = Instant::now();
     let mut replayed = Replayed::default();
@@ -40,12 +49,12 @@ pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> 
     while let Some(entry) = reader.read(next, false)? {
         let position = entry.position;
         let is_halved = active(Mutant::BatchHalved) && reader.read(entry.next, false)?.is_none();
+        let until = if is_halved { replayed.events + half(&entry.batch.head) } else { u64::MAX };
         let apply = |event| {
-            if is_halved && replayed.events % 2 == 1 {
-                return;
+            if replayed.events < until {
+                recado_core::apply(state, position.0, &event);
+                replayed.events += 1;
             }
-            recado_core::apply(state, position.0, &event);
-            replayed.events += 1;
         };
         let head = recado_core::decode_batch(&entry.batch.head, apply)
             .map_err(|source| OpenError::Decode { position, source })?;

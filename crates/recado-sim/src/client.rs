@@ -5,19 +5,42 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use recado_core::{
-    Action, Actor, Answer as Found, Cancel, CancelTarget, Command, Condition, Configure, Failure, Filter, Hash, JobId,
-    JobState, JobsQuery, NewJob, NewTask, Outcome as CoreOutcome, Overrides, Page, Patch, Producer, Query, Rejection,
-    Replay, Reply, RequestKey, Select, Source, TypeRange, When,
+    Action, Actor, Answer as Found, Cancel, CancelTarget, Command, Condition, Configure, Failure, Filter, GuardAction,
+    GuardBegin, Hash, JobId, JobState, JobsQuery, NewJob, NewTask, Outcome as CoreOutcome, Overrides, Page, Patch,
+    Producer, Query, Rejection, Replay, Reply as CoreReply, RequestKey, Select, Source, TypeRange, When,
 };
 use recado_shard::{DeliveryGuard, Error, FilledJob, Handle};
 
 use crate::history::{Answer, Delivery, Listed, Made};
 use crate::options::Options;
 use crate::payload;
-use crate::script::{self, Outcome, PURGED, Request};
+use crate::script::{self, Outcome, PURGED, Request, Use};
 
-/// What a server does with a request: its answer, and what it must not forget to deliver.
-pub(crate) type Call = Pin<Box<dyn Future<Output = (Answer, Option<DeliveryGuard>)>>>;
+/// A request at work.
+pub(crate) type Call = Pin<Box<dyn Future<Output = Reply>>>;
+
+/// What a server answers a request.
+pub(crate) struct Reply {
+    pub(crate) answer: Answer,
+    /// To each settle that came with it.
+    pub(crate) settled: Vec<Answer>,
+    /// What it must not forget to deliver.
+    pub(crate) guard: Option<DeliveryGuard>,
+}
+
+impl Reply {
+    /// The same answer to the request and to all that came with it.
+    pub(crate) fn to_all(request: &Request, answer: Answer) -> Self {
+        let settled = if let Request::Receive(receive) = request { receive.settle.len() } else { 0 };
+        Self { settled: vec![answer.clone(); settled], ..Self::from(answer) }
+    }
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { answer, settled: Vec::new(), guard: None }
+    }
+}
 
 /// The request at work.
 pub(crate) fn call(handle: &Handle, options: &Options, request: &Request, wall_ms: u64) -> Call {
@@ -37,9 +60,9 @@ pub(crate) fn call(handle: &Handle, options: &Options, request: &Request, wall_m
                     condition: Condition::default(),
                     actor: Actor::default(),
                 });
-                (done(handle.call(command).await), None)
+                done(handle.call(command).await).into()
             }
-            request => (other(&handle, request, wall_ms).await.unwrap_or_else(refusal), None),
+            request => other(&handle, request, wall_ms).await.unwrap_or_else(refusal).into(),
         }
     })
 }
@@ -52,11 +75,11 @@ fn refusal(error: Error) -> Answer {
     match error {
         Error::Rejected(rejection) => Answer::Refused(rejection),
         Error::Overloaded { .. } => Answer::Unavailable("overloaded"),
-        Error::Stopping => Answer::Unavailable("stopping"),
         Error::StorageSlow { .. } => Answer::Unavailable("storage is slow"),
         Error::StorageFull { .. } => Answer::Unavailable("storage is full"),
         Error::TooLarge { .. } => Answer::Unavailable("too large"),
-        Error::LogFailed { .. } | Error::Unreadable { .. } => Answer::Unknown,
+        // A bulk action goes on when the server is back.
+        Error::Stopping | Error::LogFailed { .. } | Error::Unreadable { .. } => Answer::Unknown,
     }
 }
 
@@ -82,14 +105,13 @@ async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer
             Answer::Enqueued { duplicate: saved.duplicate, saved: was_saved, jobs }
         }
         Request::Settle(settle) => {
-            let outcome = core_outcome(&settle);
-            let entry = recado_core::Settle { job: Some(settle.job), receipt: settle.receipt, outcome };
-            match handle.settle(vec![entry]).await?.pop() {
-                Some(Ok(settled)) => Answer::Settled { repeated: settled.repeated },
-                Some(Err(rejection)) => Answer::Refused(rejection),
-                None => Answer::Unknown,
-            }
+            handle.settle(vec![core_settle(settle)]).await?.pop().map_or(Answer::Unknown, settled)
         }
+        Request::Begin(begin) => Answer::Begun(handle.begin(core_begin(&begin)).await?),
+        Request::Guard(wanted) => match handle.call(Command::GuardUse(core_use(wanted))).await? {
+            CoreReply::Guarded { repeated, .. } => Answer::Guarded { repeated },
+            _ => Answer::Unknown,
+        },
         Request::SetPaused { queue, paused } => {
             let command = Command::SetPaused { queue: name(queue), paused, reason: None, actor: Actor::default() };
             done(handle.call(command).await)
@@ -97,20 +119,27 @@ async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer
         Request::Purge { queue } => {
             Answer::Acted(handle.run_task(task(queue, Action::Purge { states: PURGED.to_vec() })).await?.acted)
         }
-        Request::Replay { queue, ignore_key } => {
-            let replay = Replay { select: all(), patch: None, rate: None, halt_after: 0, ignore_key, force: false };
+        Request::Replay { queue, ignore_key, patch } => {
+            let patch = patch.map(|round| round.to_string().into_bytes());
+            let replay = Replay { select: all(), patch, rate: None, halt_after: 0, ignore_key, force: false };
             Answer::Acted(handle.run_task(task(queue, Action::Replay(replay))).await?.acted)
         }
         Request::Discard { queue } => {
             Answer::Acted(handle.run_task(task(queue, Action::Discard { select: all() })).await?.acted)
         }
         Request::Delete { queue } => {
-            done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await)
+            match done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await) {
+                // It goes on without who waits for it.
+                Answer::Unavailable(_) => Answer::Unknown,
+                answer => answer,
+            }
         }
         Request::Cancel(job) => {
             let cancel = Cancel { target: CancelTarget::Ids(vec![job]), reason: None, actor: Actor::default() };
             match handle.call(Command::Cancel(cancel)).await? {
-                Reply::Cancelled(outcomes) => outcomes.first().map_or(Answer::Unknown, |one| Answer::Cancelled(*one)),
+                CoreReply::Cancelled(outcomes) => {
+                    outcomes.first().map_or(Answer::Unknown, |one| Answer::Cancelled(*one))
+                }
                 _ => Answer::Unknown,
             }
         }
@@ -181,7 +210,38 @@ fn core_outcome(settle: &script::Settle) -> CoreOutcome {
     }
 }
 
-async fn received(handle: &Handle, receive: script::Receive) -> (Answer, Option<DeliveryGuard>) {
+fn core_settle(settle: script::Settle) -> recado_core::Settle {
+    let outcome = core_outcome(&settle);
+    recado_core::Settle { job: Some(settle.job), receipt: settle.receipt, outcome }
+}
+
+fn settled(outcome: Result<recado_core::Settled, Rejection>) -> Answer {
+    match outcome {
+        Ok(settled) => Answer::Settled { repeated: settled.repeated },
+        Err(rejection) => Answer::Refused(rejection),
+    }
+}
+
+fn guard_key(key: u8) -> Box<str> {
+    format!("guard-{key}").into()
+}
+
+fn core_begin(begin: &script::Begin) -> GuardBegin {
+    let script::Begin { queue, key, hold_ms, ttl_ms } = *begin;
+    GuardBegin { queue: name(queue), key: guard_key(key), ttl_ms, hold_ms, job: None, receipt: None }
+}
+
+fn core_use(wanted: script::GuardUse) -> recado_core::GuardUse {
+    let action = match wanted.what {
+        Use::Complete => GuardAction::Complete { result: Some(wanted.result().into_bytes()) },
+        Use::Abort => GuardAction::Abort,
+        Use::Extend { hold_ms } => GuardAction::Extend { hold_ms },
+    };
+    recado_core::GuardUse { queue: name(wanted.queue), key: guard_key(wanted.key), token: wanted.token, action }
+}
+
+async fn received(handle: &Handle, receive: script::Receive) -> Reply {
+    let settles: Vec<_> = receive.settle.iter().cloned().map(core_settle).collect();
     let asked = recado_core::Receive {
         queues: vec![(name(receive.queue), 1)],
         strict: true,
@@ -191,15 +251,16 @@ async fn received(handle: &Handle, receive: script::Receive) -> (Answer, Option<
         worker: Some("worker".into()),
         visibility_ms: receive.visibility_ms,
         types: receive.kind.map(|number| vec![TypeRange { kind: kind(number), from: 1, to: u32::MAX }]),
-        attempt_id: None,
+        attempt_id: receive.attempt.map(|attempt| format!("attempt-{attempt}").into()),
         by_group: false,
     };
-    match handle.receive(asked, Vec::new(), Duration::from_millis(receive.wait_ms)).await {
+    match handle.receive(asked, settles, Duration::from_millis(receive.wait_ms)).await {
         Ok(received) => {
             let secret = handle.secret();
             let delivery = |(delivered, filled): (recado_core::Delivered, FilledJob)| Delivery {
                 id: delivered.job.id,
-                tag: payload::decode(&filled.payload),
+                tag: payload::decode(&filled.payload).0,
+                round: payload::decode(&filled.payload).1,
                 fence: delivered.fencing_token,
                 receipt: delivered.receipt.text(secret).into(),
                 attempts: delivered.job.attempts,
@@ -209,9 +270,15 @@ async fn received(handle: &Handle, receive: script::Receive) -> (Answer, Option<
                 priority: delivered.job.priority,
                 visible_at: delivered.visible_at,
             };
-            (Answer::Received(received.jobs.into_iter().map(delivery).collect()), Some(received.guard))
+            let answer = Answer::Received(received.jobs.into_iter().map(delivery).collect());
+            let settled = received.settled.into_iter().map(settled).collect();
+            Reply { answer, settled, guard: Some(received.guard) }
         }
-        Err(error) => (refusal(error), None),
+        // What was settled with a receive that is refused is not told.
+        Err(error @ Error::Rejected(_)) => {
+            Reply { answer: refusal(error), settled: vec![Answer::Unknown; receive.settle.len()], guard: None }
+        }
+        Err(error) => Reply::to_all(&Request::Receive(receive), refusal(error)),
     }
 }
 
@@ -239,7 +306,8 @@ fn list_entry(job: FilledJob, wall_ms: u64) -> Listed {
     let is_free = view.state == JobState::Ready && view.held_back.is_none();
     Listed {
         id: view.id,
-        tag: payload::decode(&payload),
+        tag: payload::decode(&payload).0,
+        round: payload::decode(&payload).1,
         state: view.state,
         ready_for_ms: is_free.then(|| wall_ms.saturating_sub(view.run_at)),
         attempts: view.attempts,
@@ -256,6 +324,13 @@ impl script::Settle {
     /// The result it saves: it tells which delivery it is of.
     pub(crate) fn result(&self) -> String {
         format!("{{\"job\":\"{}\",\"fence\":{}}}", self.job, self.fence)
+    }
+}
+
+impl script::GuardUse {
+    /// The result it saves: it tells whose it is.
+    pub(crate) fn result(&self) -> String {
+        format!("{{\"by\":\"{}\"}}", self.token)
     }
 }
 

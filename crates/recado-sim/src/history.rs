@@ -3,6 +3,7 @@
 use std::fmt;
 
 use recado_core::{Cancelled, JobId, JobState, Rejection};
+use recado_shard::Once;
 
 use crate::script::{Fault, Micros, Request};
 
@@ -75,6 +76,8 @@ pub enum Event {
         unit_bytes: u64,
         /// The state.
         memory_bytes: u64,
+        /// The state when it was largest.
+        memory_max_bytes: u64,
         /// All files.
         disk_bytes: u64,
         /// Jobs and answers whose bytes could not be read.
@@ -99,6 +102,13 @@ pub enum Answer {
     /// To a settle that counted, or repeats one that did.
     Settled {
         /// It was taken before.
+        repeated: bool,
+    },
+    /// To the begin of work under a key.
+    Begun(Once),
+    /// To its end.
+    Guarded {
+        /// It was so before.
         repeated: bool,
     },
     /// To a cancel.
@@ -140,6 +150,8 @@ pub struct Delivery {
     pub id: JobId,
     /// What its payload says it is; `None` when that is not what was enqueued.
     pub tag: Option<u32>,
+    /// The replay that last changed it.
+    pub round: Option<u32>,
     /// Fencing token.
     pub fence: u64,
     /// The receipt.
@@ -165,6 +177,8 @@ pub struct Listed {
     pub id: JobId,
     /// What its payload says it is; `None` when that is not what was enqueued.
     pub tag: Option<u32>,
+    /// The replay that last changed it.
+    pub round: Option<u32>,
     /// Its state.
     pub state: JobState,
     /// How long it could have been received already.

@@ -75,6 +75,7 @@ pub struct JobOptions {
     pub groups: u64,
     pub dedup_keys: u64,
     pub keys: u64,
+    pub guard_keys: u64,
     pub expiry: bool,
     pub producers: bool,
     pub requests: bool,
@@ -103,6 +104,10 @@ pub struct WorkerOptions {
     pub forge: u64,
     pub receive_max: u64,
     pub long_polls: bool,
+    /// Percent of receives with an `attemptId`.
+    pub attempts: u64,
+    /// Percent of settles that are sent with a receive.
+    pub together: u64,
     pub own_visibility: bool,
     /// Enqueues to receives, in percent.
     pub enqueues: u64,
@@ -116,6 +121,8 @@ pub struct OperatorOptions {
     pub purge: u64,
     pub replay: u64,
     pub ignore_key: bool,
+    /// Percent of replays that change payloads.
+    pub replay_patches: u64,
     pub discard: u64,
     pub cancel: u64,
     pub patch: u64,
@@ -279,6 +286,7 @@ impl JobOptions {
             groups: if groups { random.pick(&[1, 3]) } else { 0 },
             dedup_keys: sometimes(random, 40, 3, 0),
             keys: sometimes(random, 45, 4, 0),
+            guard_keys: sometimes(random, 25, 2, 0),
             expiry: random.percent(15),
             producers: random.percent(25),
             requests: random.percent(25),
@@ -303,6 +311,8 @@ impl WorkerOptions {
             forge: random.pick(&[0, 10]),
             receive_max: random.pick(&[1, 3, 10]),
             long_polls: random.percent(50),
+            attempts: random.pick(&[0, 0, 30]),
+            together: random.pick(&[0, 0, 50]),
             own_visibility: random.percent(25),
             enqueues: random.pick(&[30, 50, 70]),
         }
@@ -323,6 +333,7 @@ impl OperatorOptions {
             configure: weight(15),
             delete: weight(4),
             ignore_key: random.percent(20),
+            replay_patches: random.pick(&[0, 50, 100]),
         }
     }
 }

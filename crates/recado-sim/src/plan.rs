@@ -6,10 +6,14 @@ use recado_log::sim::Fault as DiskFault;
 
 use crate::options::{MILLI, Options, SECOND};
 use crate::random::Random;
-use crate::script::{Action, Dedup, Enqueue, Fault, Job, Lost, Micros, PickedAction, Receive, Request, Step, Travel};
+use crate::script::{
+    Action, Begin, Dedup, Enqueue, Fault, Job, Lost, Micros, PickedAction, Receive, Request, Step, Travel,
+};
 
 /// Servers that run beside each other, with a disk each.
 pub(crate) const SERVERS: usize = 2;
+/// Tags of jobs that are enqueued in calm begin here.
+pub(crate) const CALM_TAG: u32 = 1 << 31;
 
 /// Everything that a run is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +79,7 @@ impl Author<'_> {
             operators.cancel,
             operators.patch,
             operators.look,
+            self.options.jobs.guard_keys * 10,
         ];
         let ignore_key = operators.ignore_key && self.random.percent(50);
         let request = match self.weighted(&weights) {
@@ -82,7 +87,10 @@ impl Author<'_> {
             1 => return self.receive(at, server, queue),
             2 => Request::SetPaused { queue, paused: self.random.percent(50) },
             3 => Request::Purge { queue },
-            4 => Request::Replay { queue, ignore_key },
+            4 => {
+                let patch = self.random.percent(self.options.operators.replay_patches).then(|| self.tag());
+                Request::Replay { queue, ignore_key, patch }
+            }
             5 => Request::Discard { queue },
             6 => Request::Configure { queue, variant: self.random.below(3) as usize },
             7 => Request::Delete { queue },
@@ -92,7 +100,12 @@ impl Author<'_> {
                 let delay_ms = self.random.percent(50).then(|| self.random.below(5_000));
                 return self.pick(at, PickedAction::Patch { priority, delay_ms });
             }
-            _ => return self.pick(at, PickedAction::Look),
+            10 => return self.pick(at, PickedAction::Look),
+            _ => {
+                let key = self.random.below(self.options.jobs.guard_keys) as u8;
+                let hold_ms = self.random.between(100, 3_000);
+                Request::Begin(Begin { queue, key, hold_ms, ttl_ms: self.random.pick(&[2_000, 3_600_000]) })
+            }
         };
         self.send(at, server, request);
     }
@@ -222,8 +235,15 @@ impl Author<'_> {
             visibility_ms: (workers.own_visibility && random.percent(40)).then(|| random.between(100, 8_000)),
             wait_ms: if workers.long_polls { random.pick(&[0, 500, 10_000]) } else { 0 },
             kind: (self.options.jobs.kinds > 1 && random.percent(30)).then(|| random.below(2) as u8),
+            attempt: random.percent(workers.attempts).then(|| random.next()),
+            settle: Vec::new(),
         };
-        self.send(at, server, Request::Receive(receive));
+        self.send(at, server, Request::Receive(receive.clone()));
+        // Workers that heard nothing ask again.
+        if receive.attempt.is_some() && self.random.percent(50) {
+            let later = at + self.soon_or(SECOND);
+            self.send(later, server, Request::Receive(receive));
+        }
     }
 
     fn faults(&mut self) {

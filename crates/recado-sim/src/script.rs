@@ -125,6 +125,10 @@ pub enum Request {
     Receive(Receive),
     /// Settle a delivery.
     Settle(Settle),
+    /// Begin work that is done once.
+    Begin(Begin),
+    /// End or extend such work.
+    Guard(GuardUse),
     /// Pause or resume a queue.
     SetPaused {
         /// The queue.
@@ -143,6 +147,8 @@ pub enum Request {
         queue: u8,
         /// Also when their idempotency key has completed.
         ignore_key: bool,
+        /// This round is merged into their payloads.
+        patch: Option<u32>,
     },
     /// Drop all dead jobs.
     Discard {
@@ -231,7 +237,7 @@ pub struct Dedup {
 }
 
 /// Take jobs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Receive {
     /// The queue.
     pub queue: u8,
@@ -243,6 +249,52 @@ pub struct Receive {
     pub wait_ms: u64,
     /// Only this type.
     pub kind: Option<u8>,
+    /// The same answer for all receives that bear this name.
+    pub attempt: Option<u64>,
+    /// What is settled by the same request.
+    pub settle: Vec<Settle>,
+}
+
+/// Work under a key that one holder at a time does, once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Begin {
+    /// The queue.
+    pub queue: u8,
+    /// The key.
+    pub key: u8,
+    /// Others wait for so long.
+    pub hold_ms: u64,
+    /// The result is kept for so long.
+    pub ttl_ms: u64,
+}
+
+/// What a holder says of its work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GuardUse {
+    /// The queue.
+    pub queue: u8,
+    /// The key.
+    pub key: u8,
+    /// What the begin was answered with, as it is sent.
+    pub token: Box<str>,
+    /// The token was changed: this must never count.
+    pub forged: bool,
+    /// What became of it.
+    pub what: Use,
+}
+
+/// What became of work under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Done; the result tells the token.
+    Complete,
+    /// Given up.
+    Abort,
+    /// Still at work.
+    Extend {
+        /// For so long.
+        hold_ms: u64,
+    },
 }
 
 /// What a worker says of a delivery.

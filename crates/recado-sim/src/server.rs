@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use recado_log::sim::SimDisk;
 use recado_log::{Engine, FileLog, Step};
-use recado_shard::{Clock, DeliveryGuard, Entropy, Handle, Inline, Next, OpenError, Shard};
+use recado_shard::{Clock, Entropy, Handle, Inline, Next, OpenError, Shard};
 
-use crate::client::Call;
-use crate::history::Answer;
+use crate::client::{Call, Reply};
 use crate::options::ServerOptions;
+use crate::payload;
 use crate::random::Random;
 use crate::script::Micros;
 
@@ -89,6 +89,8 @@ pub(crate) struct Server {
     random: Random,
     /// What could not be read, in all processes so far.
     unreadable: u64,
+    /// The most memory that its state has taken.
+    pub(crate) memory_max_bytes: u64,
 }
 
 impl Server {
@@ -103,6 +105,7 @@ impl Server {
             process: None,
             random,
             unreadable: 0,
+            memory_max_bytes: 0,
         }
     }
 
@@ -156,7 +159,7 @@ impl Server {
             command_queue_max: self.options.requests_max,
             payload_cache_bytes: self.options.cache_bytes,
             memory_bytes: self.options.memory_bytes,
-            merge_patch: |_, _| Err("payloads are not patched here".into()),
+            merge_patch: payload::merge,
         };
         let shard = Shard::open(Box::new(log), options)?;
         let handle = shard.handle();
@@ -215,7 +218,9 @@ impl Server {
         match part {
             Part::Shard => {
                 process.woken.store(false, Ordering::Relaxed);
-                match process.shard.step() {
+                let next = process.shard.step();
+                self.memory_max_bytes = self.memory_max_bytes.max(process.handle.memory_bytes());
+                match next {
                     Next::Now => process.due[0] = Some(turn),
                     Next::At(at) => {
                         let at = Micros::try_from(at.as_micros()).unwrap_or(Micros::MAX);
@@ -259,13 +264,13 @@ impl Server {
     }
 
     /// Requests whose answers have left the shard.
-    pub(crate) fn answered(&mut self) -> Vec<(usize, Answer, Option<DeliveryGuard>)> {
+    pub(crate) fn answered(&mut self) -> Vec<(usize, Reply)> {
         let Some(process) = &mut self.process else { return Vec::new() };
         let mut answered = Vec::new();
         let mut context = Context::from_waker(Waker::noop());
         process.calls.retain_mut(|(op, call)| match call.as_mut().poll(&mut context) {
-            Poll::Ready((answer, guard)) => {
-                answered.push((*op, answer, guard));
+            Poll::Ready(reply) => {
+                answered.push((*op, reply));
                 false
             }
             Poll::Pending => true,

@@ -3,7 +3,7 @@
 use crate::history::Delivery;
 use crate::options::{MILLI, Options, SECOND};
 use crate::random::Random;
-use crate::script::{Lost, Micros, Outcome, Receive, Settle, Travel};
+use crate::script::{Begin, GuardUse, Lost, Micros, Outcome, Receive, Settle, Travel, Use};
 
 /// The luck of a worker that acks everything at once.
 pub(crate) const OBEDIENT: u64 = u64::MAX;
@@ -52,6 +52,41 @@ pub(crate) fn plan(
         }
     }
     settles.into_iter().map(|(after, settle)| (after, settle, travel(random, options))).collect()
+}
+
+/// What the holder of a key says of its work.
+pub(crate) fn hold(
+    random: &mut Random,
+    options: &Options,
+    begin: &Begin,
+    token: &str,
+) -> Vec<(Micros, GuardUse, Travel)> {
+    let Begin { queue, key, hold_ms, .. } = *begin;
+    let wanted = |what| GuardUse { queue, key, token: token.into(), forged: false, what };
+    let workers = &options.workers;
+    let mut after = random.between(0, workers.work);
+    if random.percent(workers.late) {
+        after += hold_ms * MILLI + random.below(3 * SECOND);
+    }
+    let mut uses = Vec::new();
+    if random.percent(workers.forge) {
+        let token = forge(random, token);
+        uses.push((after / 2, GuardUse { token, forged: true, ..wanted(Use::Complete) }));
+    }
+    if random.percent(20) {
+        uses.push((after / 2, wanted(Use::Extend { hold_ms: random.between(100, 5_000) })));
+    }
+    let what = random.pick(&[Some(Use::Complete), Some(Use::Complete), Some(Use::Abort), None]);
+    if let Some(what) = what {
+        uses.push((after, wanted(what)));
+        if random.percent(workers.repeat) {
+            uses.push((after + random.below(2 * SECOND), wanted(what)));
+        }
+        if random.percent(workers.contradict) {
+            uses.push((after + random.below(2 * SECOND), wanted(Use::Complete)));
+        }
+    }
+    uses.into_iter().map(|(after, wanted)| (after, wanted, travel(random, options))).collect()
 }
 
 fn ack(random: &mut Random) -> Outcome {

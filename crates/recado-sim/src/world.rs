@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use recado_core::JobId;
-use recado_shard::DeliveryGuard;
+use recado_shard::{DeliveryGuard, Once};
 
-use crate::client;
+use crate::client::{self, Reply};
 use crate::history::{Answer, Delivery, Entry, Event};
 use crate::options::{MILLI, Options};
 use crate::plan::{Plan, SERVERS};
@@ -27,11 +27,11 @@ enum Due {
     /// A request arrives.
     Arrive(usize),
     /// An answer arrives.
-    Back(usize, Answer),
+    Back(usize, Answer, Vec<Answer>),
     /// A client gives up.
     HangUp(usize),
-    /// A worker sends a settle.
-    Settle(usize, Request, Travel),
+    /// A worker says something of its work; with the luck of what it is given for it.
+    Worker(usize, Request, Travel, u64),
     /// A process is started.
     Start(usize),
 }
@@ -144,14 +144,14 @@ impl World<'_> {
         match due {
             Due::Step(index) => self.take_step(index),
             Due::Arrive(op) => self.arrive(op),
-            Due::Back(op, answer) => self.back(op, answer),
+            Due::Back(op, answer, settled) => self.back(op, answer, settled),
             Due::HangUp(op) => {
                 let server = self.ops[op].server;
                 self.record(server, Event::HungUp { op });
                 self.servers[server].hang_up(op);
             }
-            Due::Settle(server, request, travel) => {
-                self.send(server, request, travel, 0);
+            Due::Worker(server, request, travel, luck) => {
+                self.send(server, request, travel, luck);
             }
             Due::Start(server) => self.start(server),
         }
@@ -186,7 +186,14 @@ impl World<'_> {
         let copies = 1 + usize::from(travel.again.is_some());
         self.record(server, Event::Sent { op, request: request.clone(), copies });
         self.work.requests += 1;
+        // What is settled with a receive has an answer of its own.
+        let settles = if let Request::Receive(receive) = &request { receive.settle.clone() } else { Vec::new() };
         self.ops.push(Op { server, request, travel, luck });
+        for settle in settles {
+            let (op, request) = (self.ops.len(), Request::Settle(settle));
+            self.record(server, Event::Sent { op, request: request.clone(), copies });
+            self.ops.push(Op { server, request, travel, luck });
+        }
         if travel.lost != Lost::Request {
             self.plan(self.now + travel.there, Due::Arrive(op));
         }
@@ -208,12 +215,16 @@ impl World<'_> {
                     self.plan(self.now + travel.back, Due::HangUp(op));
                 }
             }
-            None => self.plan(self.now + travel.back, Due::Back(op, Answer::Unavailable("connection refused"))),
+            None => {
+                let Reply { answer, settled, .. } = Reply::to_all(request, Answer::Unavailable("connection refused"));
+                self.plan(self.now + travel.back, Due::Back(op, answer, settled));
+            }
         }
     }
 
     /// An answer has left the server.
-    fn leave(&mut self, op: usize, answer: Answer, guard: Option<DeliveryGuard>) {
+    fn leave(&mut self, op: usize, reply: Reply) {
+        let Reply { answer, settled, guard } = reply;
         let Op { server, travel, .. } = self.ops[op];
         match travel.lost {
             Lost::Connection | Lost::Patience => {
@@ -227,12 +238,12 @@ impl World<'_> {
             Lost::Answer => confirm(guard),
             Lost::Nothing | Lost::Request => {
                 confirm(guard);
-                self.plan(self.now + travel.back, Due::Back(op, answer));
+                self.plan(self.now + travel.back, Due::Back(op, answer, settled));
             }
         }
     }
 
-    fn back(&mut self, op: usize, answer: Answer) {
+    fn back(&mut self, op: usize, answer: Answer, settled: Vec<Answer>) {
         let Op { server, ref request, luck, .. } = self.ops[op];
         match (&answer, request) {
             (Answer::Enqueued { jobs, .. }, _) => self.known.extend(jobs.iter().map(|job| job.id)),
@@ -240,16 +251,32 @@ impl World<'_> {
                 let (jobs, receive) = (jobs.clone(), receive.clone());
                 self.work_on(server, &receive, &jobs, luck);
             }
+            (Answer::Begun(Once::New(token)), Request::Begin(begin)) => {
+                let uses = worker::hold(&mut Random::new(luck), self.options, begin, token);
+                for (after, wanted, travel) in uses {
+                    self.plan(self.now + after, Due::Worker(server, Request::Guard(wanted), travel, 0));
+                }
+            }
             _ => {}
         }
         self.record(server, Event::Answered { op, answer });
+        for (index, answer) in settled.into_iter().enumerate() {
+            self.record(server, Event::Answered { op: op + 1 + index, answer });
+        }
     }
 
     fn work_on(&mut self, server: usize, receive: &Receive, jobs: &[Delivery], luck: u64) {
         for job in jobs {
             let mut random = Random::new(luck ^ job.fence.wrapping_mul(0x2545_f491_4f6c_dd1d));
             for (after, settle, travel) in worker::plan(&mut random, self.options, receive, job, luck) {
-                self.plan(self.now + after, Due::Settle(server, Request::Settle(settle), travel));
+                let is_alone = luck == worker::OBEDIENT || !random.percent(self.options.workers.together);
+                let luck = random.next();
+                let request = if is_alone {
+                    Request::Settle(settle)
+                } else {
+                    Request::Receive(Receive { settle: vec![settle], attempt: None, wait_ms: 0, ..receive.clone() })
+                };
+                self.plan(self.now + after, Due::Worker(server, request, travel, luck));
             }
         }
     }
@@ -284,8 +311,8 @@ impl World<'_> {
     fn live(&mut self, server: usize, life: Life) {
         let is_killed = self.servers[server].disk.is_dead();
         if !is_killed {
-            for (op, answer, guard) in self.servers[server].answered() {
-                self.leave(op, answer, guard);
+            for (op, reply) in self.servers[server].answered() {
+                self.leave(op, reply);
             }
         }
         match life {
@@ -320,7 +347,8 @@ impl World<'_> {
         }
         self.stops[server] = None;
         for op in self.servers[server].end() {
-            self.leave(op, Answer::Unknown, None);
+            let reply = Reply::to_all(&self.ops[op].request, Answer::Unknown);
+            self.leave(op, reply);
         }
         self.plan(self.now + down, Due::Start(server));
     }

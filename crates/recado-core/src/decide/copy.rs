@@ -22,9 +22,6 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         let seqs = alloc::vec![state.jobs[number].id.seq()];
         return draft.push(Event::Removed { seqs, why: Removal::Forgotten });
     }
-    if active(Mutant::SavedResultTrimmed) && plan.kind == ItemKind::Saved {
-        return draft.push(Event::KeyEnded { key: state.keys[number].hash, kept: false });
-    }
     let first = |draft: &mut Draft| plan.bytes.first().map(|bytes| draft.put(bytes));
     let event = match plan.kind {
         ItemKind::Globals => Event::GlobalsSet(Box::new(state.globals())),
@@ -33,7 +30,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         ItemKind::Saved => {
             let key = &state.keys[number];
             let Some(saved) = &key.saved else { return };
-            let result = first(draft);
+            let result = if active(Mutant::SavedResultTrimmed) { None } else { first(draft) };
             Event::KeySaved { key: key.hash, queue: key.queue, until: saved.until, result, ended: saved.ended }
         }
         ItemKind::Dedup => Event::DedupSet(Box::new(state.dedup_window(number))),

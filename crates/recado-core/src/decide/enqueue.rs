@@ -205,7 +205,7 @@ impl<'a> Batch<'a> {
             return Err(self.full("max-depth", self.settings.max_depth, jobs as u64));
         }
         let limit = self.state.memory_limit_bytes;
-        if self.state.is_short_of_memory() {
+        if self.state.is_short_of_memory() && !active(Mutant::MemoryUnlimited) {
             return Err(Rejection::OutOfMemory { limit });
         }
         Ok(())

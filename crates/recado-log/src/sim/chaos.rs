@@ -10,12 +10,12 @@ use super::{Fault, SimDisk, draw};
 use crate::{Batch, Class, Durability, Engine, Error, FileLog, Log, Options, Pin, Position, Recovery, Step, Urgency};
 
 /// Lives of the process in one run.
-const LIVES: u64 = 30;
+const LIVES: u64 = 60;
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// Bytes of batches. Records of the second kind are as long as one, two or three fences: where an open has written one,
-/// new records end where old ones began.
-const SIZES: [&[usize]; 2] = [&[8, 90, 2_000, 9_000, 40_000], &[0, 0, 72, 144]];
-const FAULTS: [Fault; 6] = [Fault::Io, Fault::NextSync, Fault::NextSync, Fault::Crash, Fault::Full, Fault::Short];
+/// Bytes of batches. Records of the small kinds are as long as two or three fences: where an open has written one, new
+/// records end where old ones began.
+const SIZES: [&[usize]; 3] = [&[8, 90, 2_000, 9_000, 40_000], &[72, 72, 144], &[72, 144]];
+const FAULTS: [Fault; 5] = [Fault::Io, Fault::NextSync, Fault::Crash, Fault::Full, Fault::Short];
 
 /// Lives through `seed`.
 ///
@@ -72,11 +72,10 @@ impl Process {
     }
 }
 
-/// A batch whose bytes follow from its number, if it has any.
+/// A batch whose bytes follow from its number.
 fn numbered(number: u64, bytes: usize) -> Batch {
     let byte = |at: usize| (number as usize * 31 + at * 7) as u8;
     let mut head: Vec<u8> = number.to_le_bytes().into_iter().chain((8..bytes).map(byte)).collect();
-    head.truncate(bytes);
     let tail = head.split_off(bytes - bytes / 3);
     Batch { head: Bytes::from(head), tail: Bytes::from(tail) }
 }
@@ -102,7 +101,7 @@ struct Chaos {
 impl Chaos {
     fn new(seed: u64, options: Options) -> Self {
         let mut random = !seed;
-        let sizes = SIZES[(draw(&mut random) % 2) as usize];
+        let sizes = SIZES[(draw(&mut random) % SIZES.len() as u64) as usize];
         Self {
             random,
             sim: SimDisk::new(seed),
@@ -128,8 +127,11 @@ impl Chaos {
     /// A life of the process: it opens the log, works, and dies.
     fn live(&mut self) {
         self.urgencies = self.pick(&[&[Urgency::Now, Urgency::Lazy], &[Urgency::Lazy]]);
-        if self.roll(2) == 0 {
-            let (fault, within) = (self.pick(&FAULTS), self.pick(&[2, 2, 8, 120]));
+        if self.roll(3) == 0 {
+            // What the open writes first stays in a cache.
+            self.sim.fail_at(self.sim.operations(), Fault::NextSync);
+        } else if self.roll(2) == 0 {
+            let (fault, within) = (self.pick(&FAULTS), self.pick(&[8, 120]));
             let after = self.roll(within);
             self.sim.fail_at(self.sim.operations() + after, fault);
         }
@@ -139,6 +141,10 @@ impl Chaos {
             Ok(mut process) => {
                 self.verify(&process);
                 self.work(&mut process);
+                if self.roll(3) == 0 {
+                    process.pass(Duration::from_secs(1));
+                    self.note(&process);
+                }
                 // What a poisoned log wrote last may be there or not.
                 self.written = match process.log.committed() {
                     Ok(_) => process.log.written(),
@@ -159,7 +165,7 @@ impl Chaos {
 
     fn work(&mut self, process: &mut Process) {
         let mut pins: Vec<Pin> = Vec::new();
-        let steps_max = self.pick(&[5, 40]);
+        let steps_max = self.pick(&[4, 40]);
         for _ in 0..self.roll(steps_max) {
             match self.roll(14) {
                 0..7 => self.submit(process),
@@ -177,10 +183,7 @@ impl Chaos {
                     self.sim.set_capacity(full.then(|| self.sim.used_bytes()));
                 }
             }
-            if let Ok(committed) = process.log.committed() {
-                assert!(committed >= self.until || self.sent.is_empty());
-                self.until = committed.max(self.until);
-            }
+            self.note(process);
             for pin in &pins {
                 match process.log.reader().read(pin.position(), true) {
                     Ok(entry) => assert!(entry.is_some() || process.log.written() < pin.position()),
@@ -188,6 +191,13 @@ impl Chaos {
                     Err(error) => assert!(matches!(error, Error::Io { .. }), "{error}"),
                 }
             }
+        }
+    }
+
+    fn note(&mut self, process: &Process) {
+        if let Ok(committed) = process.log.committed() {
+            assert!(committed >= self.until || self.sent.is_empty(), "what is committed stays so");
+            self.until = committed.max(self.until);
         }
     }
 

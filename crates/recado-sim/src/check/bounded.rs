@@ -7,9 +7,12 @@ use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event};
 use crate::script::{Micros, Request};
 
+/// What consumers and operators may take beyond the limit, which is one for producers, and the batch that met it.
+const BESIDE_BYTES: u64 = 10_000;
+
 pub(super) fn check(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
     depth(ledger)?;
-    sizes(history)
+    sizes(ledger, history)
 }
 
 /// From when to when a job surely waited: after its enqueue was answered, before its first receive was sent.
@@ -49,13 +52,16 @@ fn depth(ledger: &Ledger<'_>) -> Verdict {
     Ok(())
 }
 
-/// An idle server has trimmed its log.
-fn sizes(history: &[Entry]) -> Verdict {
+/// An idle server has trimmed its log, and none has taken more memory than it has.
+fn sizes(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
+    let memory_bytes = ledger.options.server.memory_bytes;
     for entry in history {
-        if let Event::Sizes { log_bytes, live_bytes, unit_bytes, .. } = entry.what
-            && log_bytes > 2 * live_bytes + 2 * unit_bytes
-        {
+        let Event::Sizes { log_bytes, live_bytes, unit_bytes, memory_max_bytes, .. } = entry.what else { continue };
+        if log_bytes > 2 * live_bytes + 2 * unit_bytes {
             return broken(9, format!("the log has {log_bytes} bytes for {live_bytes} live ones"));
+        }
+        if memory_max_bytes > memory_bytes + BESIDE_BYTES {
+            return broken(9, format!("the state took {memory_max_bytes} bytes of memory, {memory_bytes} are allowed"));
         }
     }
     Ok(())

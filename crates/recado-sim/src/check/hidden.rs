@@ -1,14 +1,18 @@
 //! Promise 3: a job in flight is hidden until its visibility timeout passes or it is given back.
 
+use std::collections::BTreeMap;
+
 use super::ledger::{Hold, Ledger, Story};
 use super::{Verdict, broken, fenced};
+use crate::history::Answer;
 use crate::options::MILLI;
-use crate::script::{Micros, Outcome};
+use crate::script::{Micros, Outcome, Request};
 
 /// The servers count in whole milliseconds.
-const CLOCK_GRAIN: Micros = MILLI;
+pub(super) const CLOCK_GRAIN: Micros = MILLI;
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
+    given_once(ledger)?;
     for job in ledger.jobs.values().filter(|job| !job.was_given_back && !ledger.may_be_deleted(job.place())) {
         for pair in job.holds.windows(2) {
             let [first, second] = pair else { continue };
@@ -19,6 +23,27 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
             if second.at < until {
                 let early = (until - second.at) / MILLI;
                 return broken(3, format!("{} came to #{} and, {early} ms early, to #{}", job.id, first.op, second.op));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One delivery is given to one receive, or to all that bear one `attemptId`.
+fn given_once(ledger: &Ledger<'_>) -> Verdict {
+    let mut given: BTreeMap<&str, (usize, Option<u64>)> = BTreeMap::new();
+    for (number, op) in ledger.ops.iter().enumerate() {
+        let Request::Receive(receive) = op.request else { continue };
+        let received = op.answers.iter().filter_map(|(_, answer)| match answer {
+            Answer::Received(jobs) => Some(jobs),
+            _ => None,
+        });
+        for job in received.flatten() {
+            match given.insert(&job.receipt, (number, receive.attempt)) {
+                Some((other, attempt)) if attempt.is_none() || attempt != receive.attempt => {
+                    return broken(3, format!("#{other} and #{number} were given one delivery of {}", job.id));
+                }
+                _ => {}
             }
         }
     }

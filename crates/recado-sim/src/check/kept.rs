@@ -9,6 +9,7 @@ use super::ledger::{Ledger, NEVER, Op, Story, drops};
 use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event, Listed};
 use crate::options::MILLI;
+use crate::plan::CALM_TAG;
 use crate::script::{Enqueue, Outcome, Request};
 
 /// What can be received is, by a worker that waits in calm, after so long.
@@ -100,10 +101,28 @@ fn intact(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
                 .flatten()
                 .any(|other| Some(other.tag) == tag && key.is_some() && other.dedup.map(|dedup| dedup.key) == key)
     };
+    round(ledger, job)?;
     let seen = job.holds.iter().map(|hold| hold.job.tag).chain(job.last.map(|last| last.tag));
     for tag in seen {
         if !given(tag) {
             return broken(1, format!("{} was enqueued with tag {} and has {tag:?}", job.id, job.spec.tag));
+        }
+    }
+    Ok(())
+}
+
+/// A replay that changes payloads has changed it, and nothing else has.
+fn round(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
+    let replays = || ledger.operated(job.place(), |request| matches!(request, Request::Replay { .. }));
+    let patches = |op: &Op<'_>| if let Request::Replay { patch, .. } = op.request { *patch } else { None };
+    let seen = job.holds.iter().map(|hold| (hold.job.replays, hold.job.round));
+    for (count, round) in seen.chain(job.last.map(|last| (last.replays, last.round))) {
+        let is_asked = match round {
+            Some(_) => count > 0 && replays().any(|op| patches(op) == round),
+            None => count == 0 || job.spec.dedup.is_some() || replays().any(|op| patches(op).is_none()),
+        };
+        if !is_asked {
+            return broken(1, format!("{} was replayed {count} times and shows the round {round:?}", job.id));
         }
     }
     Ok(())
@@ -156,8 +175,11 @@ fn answered(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
 
 /// In calm the worker that waits for a job with a delay gets it when it is due.
 fn prompt(ledger: &Ledger<'_>) -> Verdict {
-    for (number, op) in ledger.ops.iter().enumerate().filter(|(_, op)| op.sent > ledger.calm) {
+    for (number, op) in ledger.ops.iter().enumerate() {
         let Request::Enqueue(Enqueue { jobs: specs, .. }) = op.request else { continue };
+        if specs.iter().all(|spec| spec.tag < CALM_TAG) {
+            continue;
+        }
         let [(made, Answer::Enqueued { jobs, .. })] = op.answers[..] else { continue };
         let Some(receive) = ledger.ops[number + 1..].iter().find(|later| later.server == op.server) else { continue };
         let [(at, Answer::Received(received))] = receive.answers[..] else { continue };

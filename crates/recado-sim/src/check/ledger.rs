@@ -1,7 +1,7 @@
 //! The model: of each request what became of it, of each job what clients know of it. It predicts nothing; it
 //! only says what certainly happened and what may have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::{Cancelled, JobId};
 
@@ -57,6 +57,8 @@ impl Op<'_> {
             | Request::Delete { queue }
             | Request::List { queue } => Some(*queue),
             Request::Receive(receive) => Some(receive.queue),
+            Request::Begin(begin) => Some(begin.queue),
+            Request::Guard(wanted) => Some(wanted.queue),
             Request::Settle(settle) => Some(settle.queue),
             Request::Cancel(_) | Request::Patch { .. } | Request::Look(_) => None,
         }
@@ -228,7 +230,12 @@ impl<'a> Ledger<'a> {
         for (number, op) in self.ops.iter().enumerate() {
             let is_operator = !matches!(
                 op.request,
-                Request::Enqueue(_) | Request::Receive(_) | Request::Settle(_) | Request::List { .. }
+                Request::Enqueue(_)
+                    | Request::Receive(_)
+                    | Request::Settle(_)
+                    | Request::Begin(_)
+                    | Request::Guard(_)
+                    | Request::List { .. }
             );
             if let Some(queue) = op.queue()
                 && is_operator
@@ -286,17 +293,21 @@ impl<'a> Ledger<'a> {
         let Self { ops, jobs, power_losses, options, drained, .. } = self;
         // A receive alone waits 100 ms for its sync, and the disk takes its time.
         let unsynced = 100 * MILLI + 3 * options.server.disk;
+        let mut attempts: BTreeMap<u64, Micros> = BTreeMap::new();
         for (number, op) in ops.iter().enumerate() {
+            // Jobs may have been given to the first receive of an attempt.
+            let attempt = if let Request::Receive(receive) = op.request { receive.attempt } else { None };
+            let sent = attempt.map_or(op.sent, |attempt| *attempts.entry(attempt).or_insert(op.sent));
             for (at, answer) in &op.answers {
                 match (op.request, answer) {
                     (Request::Receive(receive), Answer::Received(deliveries)) => {
                         let may_be_forgotten = power_losses[op.server]
                             .iter()
-                            .any(|(since, lost)| op.sent <= *lost && *at + unsynced >= *since);
+                            .any(|(since, lost)| sent <= *lost && *at + unsynced >= *since);
                         for job in deliveries {
                             let Some(story) = jobs.get_mut(&job.id) else { continue };
                             let visibility = visibility(options, receive.queue, receive.visibility_ms);
-                            let hold = Hold { op: number, sent: op.sent, at: *at, job, visibility, may_be_forgotten };
+                            let hold = Hold { op: number, sent, at: *at, job, visibility, may_be_forgotten };
                             story.holds.push(hold);
                         }
                     }
@@ -328,6 +339,9 @@ impl<'a> Ledger<'a> {
         }
         for story in jobs.values_mut() {
             story.holds.sort_by_key(|hold| (hold.job.fence, hold.at));
+            // A delivery that was answered again is one.
+            let mut seen = BTreeSet::new();
+            story.holds.retain(|hold| seen.insert(&hold.job.receipt));
         }
     }
 

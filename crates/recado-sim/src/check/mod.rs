@@ -8,6 +8,7 @@ mod dedup;
 mod effect;
 mod fenced;
 mod finite;
+mod guard;
 mod hidden;
 mod kept;
 mod ledger;
@@ -67,6 +68,7 @@ pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Verdict {
         .and_then(|()| hidden::check(&ledger))
         .and_then(|()| finite::check(&ledger))
         .and_then(|()| effect::check(&ledger))
+        .and_then(|()| guard::check(&ledger))
         .and_then(|()| order::check(&ledger))
         .and_then(|()| batch::check(&ledger))
         .and_then(|()| dedup::check(&ledger))

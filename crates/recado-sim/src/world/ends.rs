@@ -5,14 +5,12 @@ use recado_core::JobState;
 use super::World;
 use crate::history::{Answer, Event};
 use crate::options::{MILLI, SECOND};
-use crate::plan::SERVERS;
-use crate::script::{Enqueue, Fault, Job, Micros, Receive, Request, Travel};
+use crate::plan::{CALM_TAG, SERVERS};
+use crate::script::{Begin, Enqueue, Fault, Job, Micros, Receive, Request, Travel};
 use crate::worker;
 
 /// What runs by itself at the end has ended by then.
 const CALM_MAX: Micros = 1_800 * SECOND;
-/// Tags of jobs that are enqueued in calm begin here.
-const CALM_TAG: u32 = 1 << 31;
 
 impl World<'_> {
     /// All servers run, all queues have their first configuration.
@@ -86,7 +84,7 @@ impl World<'_> {
     fn wait_for_one(&mut self, server: usize, queue: u8) {
         let job = Job { tag: CALM_TAG + u32::from(queue), bytes: 50, delay_ms: Some(3_000), ..Job::default() };
         self.ask(server, Request::Enqueue(Enqueue { queue, jobs: vec![job], ..Enqueue::default() }));
-        let receive = Receive { queue, max: 1, visibility_ms: None, wait_ms: 10_000, kind: None };
+        let receive = Receive { queue, max: 1, visibility_ms: None, wait_ms: 10_000, ..Receive::default() };
         self.ask(server, Request::Receive(receive));
         self.run_until(self.now + SECOND);
     }
@@ -98,7 +96,7 @@ impl World<'_> {
             self.ask(server, Request::Discard { queue });
         }
         let wait_ms = if round < 3 { 0 } else { 10_000 };
-        let receive = Receive { queue, max: 10, visibility_ms: Some(5_000), wait_ms, kind: None };
+        let receive = Receive { queue, max: 10, visibility_ms: Some(5_000), wait_ms, ..Receive::default() };
         let answer = self.ask(server, Request::Receive(receive));
         if matches!(&answer, Answer::Received(jobs) if !jobs.is_empty()) {
             return true;
@@ -122,6 +120,7 @@ impl World<'_> {
                 live_bytes: status.live_bytes,
                 unit_bytes: status.log.unit_bytes,
                 memory_bytes: status.memory_bytes,
+                memory_max_bytes: machine.memory_max_bytes,
                 disk_bytes: machine.disk.used_bytes() as u64,
                 unreadable: machine.unreadable(),
             };
@@ -133,6 +132,9 @@ impl World<'_> {
         for server in 0..SERVERS {
             for queue in 0..self.options.queues.len() as u8 {
                 self.ask(server, Request::List { queue });
+                for key in 0..self.options.jobs.guard_keys as u8 {
+                    self.ask(server, Request::Begin(Begin { queue, key, hold_ms: 100, ttl_ms: 100 }));
+                }
             }
         }
     }
