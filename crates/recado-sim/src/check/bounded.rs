@@ -7,8 +7,10 @@ use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event};
 use crate::script::{Micros, Request};
 
-/// What consumers and operators may take beyond the limit, which is one for producers, and the batch that met it.
+/// What consumers may take beyond the limit, which is one for producers, and the batch that met it.
 const BESIDE_BYTES: u64 = 10_000;
+/// What is kept of an operator's act, whatever the limit says: the number of records has a limit of its own.
+const RECORD_BYTES: u64 = 1_000;
 
 pub(super) fn check(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
     depth(ledger)?;
@@ -52,6 +54,19 @@ fn depth(ledger: &Ledger<'_>) -> Verdict {
     Ok(())
 }
 
+fn leaves_a_record(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::SetPaused { .. }
+            | Request::Purge { .. }
+            | Request::Replay { .. }
+            | Request::Discard { .. }
+            | Request::Configure { .. }
+            | Request::Delete { .. }
+            | Request::Cancel(_)
+    )
+}
+
 /// An idle server has trimmed its log, and none has taken more memory than it has.
 fn sizes(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
     let memory_bytes = ledger.options.server.memory_bytes;
@@ -60,7 +75,8 @@ fn sizes(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
         if log_bytes > 2 * live_bytes + 2 * unit_bytes {
             return broken(9, format!("the log has {log_bytes} bytes for {live_bytes} live ones"));
         }
-        if memory_max_bytes > memory_bytes + BESIDE_BYTES {
+        let acts = ledger.ops.iter().filter(|op| op.server == entry.server && leaves_a_record(op.request)).count();
+        if memory_max_bytes > memory_bytes + BESIDE_BYTES + acts as u64 * RECORD_BYTES {
             return broken(9, format!("the state took {memory_max_bytes} bytes of memory, {memory_bytes} are allowed"));
         }
     }
