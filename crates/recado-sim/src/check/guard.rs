@@ -135,7 +135,8 @@ fn kept(ledger: &Ledger<'_>, key: &Key<'_>) -> Verdict {
             for (number, wanted) in key.uses.iter().filter(|(number, _)| counts(&ledger.ops[*number]) > 0) {
                 let (said, grant) =
                     (&ledger.ops[*number], key.grants.iter().find(|grant| *grant.token == *wanted.token));
-                let told = said.answers.iter().map(|(at, _)| *at).min().unwrap_or(Micros::MAX);
+                let taken = said.answers.iter().filter(|(_, answer)| matches!(answer, Answer::Guarded { .. }));
+                let told = taken.map(|(at, _)| *at).min().unwrap_or(Micros::MAX);
                 let Some(grant) = grant.filter(|_| wanted.what == Use::Complete && told < op.sent) else { continue };
                 let is_kept = *at + CLOCK_GRAIN < said.sent + grant.begin.ttl_ms * MILLI;
                 let is_told = matches!(begun, Once::Done(Some(result)) if *result == wanted.result());
