@@ -228,7 +228,7 @@ fn guard_key(key: u8) -> Box<str> {
 
 fn core_begin(begin: &script::Begin) -> GuardBegin {
     let script::Begin { queue, key, hold_ms, ttl_ms } = *begin;
-    GuardBegin { queue: name(queue), key: guard_key(key), ttl_ms, hold_ms, job: None, receipt: None }
+    GuardBegin { queue: name(queue), key: guard_key(key), ttl_ms, hold_ms, job: None, receipt: None, attempt_id: None }
 }
 
 fn core_use(wanted: script::GuardUse) -> recado_core::GuardUse {
