@@ -273,7 +273,7 @@ impl<'de> Keys<'de> {
 }
 
 /// A key, borrowed where it has no escapes.
-struct Key;
+pub(crate) struct Key;
 
 impl<'de> DeserializeSeed<'de> for Key {
     type Value = Cow<'de, str>;

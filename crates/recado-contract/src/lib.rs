@@ -16,6 +16,7 @@ pub mod name;
 pub mod nearest;
 mod objects;
 pub mod problem;
+pub mod scan;
 pub mod size;
 pub mod time;
 pub mod types;

@@ -7,6 +7,7 @@ mod d_latency;
 mod e_memory;
 mod f_depth;
 mod g_churn;
+mod s_scan;
 mod w_worker;
 
 use anyhow::{Result, bail};
@@ -14,7 +15,7 @@ use anyhow::{Result, bail};
 use crate::Bench;
 
 /// All rows, in the order of the table.
-pub(crate) const ALL: &str = "abcdefgw";
+pub(crate) const ALL: &str = "abcdefgsw";
 
 /// Those that need the server's binary.
 pub(crate) const OVER_HTTP: &str = "bcdefw";
@@ -29,6 +30,7 @@ pub(crate) fn run(row: char, bench: &mut Bench) -> Result<()> {
         'e' => e_memory::run(bench),
         'f' => f_depth::run(bench),
         'g' => g_churn::run(bench),
+        's' => s_scan::run(bench),
         'w' => w_worker::run(bench),
         other => bail!("there is no row `{other}`"),
     }
