@@ -316,6 +316,10 @@ pub struct Settings {
 /// `maxAttempts` and `maxDeliveries` of a queue whose retention ends its jobs.
 pub const UNLIMITED: u32 = u32::MAX;
 
+/// The longest body of SQS as a JSON string, every byte of it escaped. How long it may be in itself is looked at by the
+/// edge, which knows it before it is one.
+const BODY_BYTES_MAX: u64 = 2 * (1 << 20) + 2;
+
 /// Largest value of `maxDeliveries`.
 pub const MAX_DELIVERIES_MAX: u32 = 10_000;
 
@@ -358,7 +362,10 @@ impl QueueOptions {
             dead_owner: pick!(dead_letter.owner).or_else(|| owner.clone()),
             max_replays: pick!(dead_letter.max_replays).unwrap_or(3),
             dead_max: pick!(dead_letter.max).unwrap_or(1_000_000),
-            payload_max_bytes: pick!(payload.max_size_bytes).unwrap_or(64 * 1024),
+            payload_max_bytes: match retention_ms {
+                Some(_) => self.payload.as_ref().and_then(|payload| payload.max_size_bytes).unwrap_or(BODY_BYTES_MAX),
+                None => pick!(payload.max_size_bytes).unwrap_or(64 * 1024),
+            },
             fifo: sqs.and_then(|sqs| sqs.fifo),
             retention_ms,
             redrive: sqs.and_then(|sqs| sqs.redrive.clone()),

@@ -336,6 +336,19 @@ fn a_queue_is_found_again_unless_something_else_is_asked_for() {
 }
 
 #[test]
+fn a_body_may_have_its_full_length_whatever_it_is_as_json() {
+    let server = Server::start_in(tempfile::tempdir().unwrap(), |config| config.public_url = None);
+    let url = server.make("mail", &json!({}));
+    let longest = "\n".repeat(1 << 20);
+    server.send(&url, &longest);
+    assert!(server.take(&url, 1)[0]["Body"] == longest, "it comes back whole");
+    let beyond = json!({ "QueueUrl": url, "MessageBody": "x".repeat((1 << 20) + 1) });
+    let (_, code, message) = server.sqs_refused("SendMessage", &beyond);
+    assert_eq!(code, "InvalidParameterValue");
+    assert_eq!(message, "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes.");
+}
+
+#[test]
 fn the_sixty_second_rules_can_be_switched_off() {
     let server = start();
     let url = server.make("mail", &json!({}));
