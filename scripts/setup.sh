@@ -36,6 +36,8 @@ if [ "${1:-build}" = test ]; then
     # The stores of steps that are done once are tested against the real ones, each started by its test.
     have pg_ctl || compgen -G "/usr/lib/postgresql/*/bin/pg_ctl" >/dev/null || apt postgresql
     have redis-server || apt redis-server
+    # Clients of SQS are installed into an environment of Python's.
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || apt python3-venv
     # Tests of the binary step its wall clock and fail its system calls.
     missing=()
     compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)

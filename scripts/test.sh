@@ -33,3 +33,6 @@ tests --workspace --exclude recado-sim --exclude recado-mutants --all-features -
 
 step "the simulation, and the mistakes that it must find"
 tests -p recado-sim --features mutants
+
+step "clients of SQS"
+timeout --verbose 20m scripts/sqs-clients.sh
