@@ -2,7 +2,8 @@
 //!
 //! It parses, checks, translates to commands of the shard, and writes answers. It never touches state and
 //! decides nothing that the core decides; core types are converted by hand, never serialised. There is
-//! no route that is not described in `/openapi.json`, and no refusal that is not a problem (RFC 9457).
+//! no route that is not described in `/openapi.json`, and no refusal that is not a problem (RFC 9457). What a
+//! request itself says is Amazon SQS goes another way, in [`sqs`], with the words and refusals of the service.
 
 use recado_contract::{duration, faults, json, name, nearest, problem, size, time};
 

@@ -1,6 +1,6 @@
 //! Core and model side by side: one operation on both, replies and jobs compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::{
     Backoff, BackoffCurve, Command, DeadLetterOptions, Dedup, Enqueue, Failure, Fifo, GroupOptions, IdempotencyOptions,
@@ -93,6 +93,8 @@ pub struct Pair {
     pub deliveries: Vec<(usize, String, u64)>,
     /// Tokens of guards by the model's number: queue, key, token.
     pub tokens: Vec<(usize, u8, Box<str>)>,
+    /// Jobs that a receive has met and found gone to the other queue.
+    met: BTreeSet<usize>,
     /// What the settle said that ended a delivery, and whether the job ended with it.
     said: BTreeMap<usize, (Say, bool)>,
 }
@@ -109,6 +111,7 @@ impl Pair {
             ids: Vec::new(),
             numbers: BTreeMap::new(),
             deliveries: Vec::new(),
+            met: BTreeSet::new(),
             said: BTreeMap::new(),
             tokens: Vec::new(),
         }
@@ -473,14 +476,8 @@ impl Pair {
         let mut last = None;
         for given in &jobs {
             let number = self.numbers[&given.job.id];
-            let same_group = last.filter(|_| max == 3).and_then(|last| self.hand_off_met(queue, kinds, Some(last)));
-            let candidates = match same_group {
-                Some(next) => vec![next],
-                None => {
-                    self.hand_off_met(queue, kinds, None);
-                    self.model.candidates(queue, kinds)
-                }
-            };
+            let group_of = last.filter(|_| max == 3);
+            let candidates = self.candidates(queue, kinds, group_of, Some(number));
             last = Some(number);
             assert!(candidates.contains(&number), "job {number} was given, not one of {candidates:?}");
             let delivery = self.model.hand_out(number, visibility);
@@ -490,12 +487,15 @@ impl Pair {
             let visible_at = lease.ends.saturating_add_signed(self.model.skew);
             assert_eq!(given.visible_at, visible_at, "when job {number} is visible again");
         }
-        if let Some(last) = last.filter(|_| max == 3 && jobs.len() < max) {
-            assert_eq!(self.hand_off_met(queue, kinds, Some(last)), None, "more of the group could have been given");
+        let group_of = last.filter(|_| max == 3);
+        let left = self.candidates(queue, kinds, group_of, None);
+        // Where limits let nothing more be met now, it was met before.
+        for number in std::mem::take(&mut self.met) {
+            if self.model.jobs[&number].queue == queue {
+                self.model.hand_off(number, 1 - queue);
+            }
         }
-        self.hand_off_met(queue, kinds, None);
         if jobs.len() < max {
-            let left = self.model.candidates(queue, kinds);
             assert_eq!(left, [] as [usize; 0], "could have been given as well");
         }
         let ready = self
@@ -506,18 +506,24 @@ impl Pair {
         assert_eq!(empty_because.is_some(), jobs.is_empty() && ready, "why nothing was given");
     }
 
-    /// What a receive met that was received too often has gone to the other queue. Answers with the job that must be
-    /// given next of the group of `last`.
-    fn hand_off_met(&mut self, queue: usize, kinds: Option<u8>, last: Option<usize>) -> Option<usize> {
+    /// Jobs of which a receive must be given one next: after a job of a group the next of that group, if there is one.
+    /// What was received too often has gone to the other queue when it was met, at the latest before `given`.
+    fn candidates(
+        &mut self,
+        queue: usize,
+        kinds: Option<u8>,
+        group_of: Option<usize>,
+        given: Option<usize>,
+    ) -> Vec<usize> {
         loop {
-            let met = match last {
-                Some(last) => self.model.next_of_group(last).into_iter().collect(),
-                None => self.model.candidates(queue, kinds),
-            };
-            let gone =
-                met.iter().copied().find(|number| self.model.redrive_due(*number).is_some() && self.is_gone(*number));
-            let Some(number) = gone else { return met.first().copied().filter(|_| last.is_some()) };
-            self.model.hand_off(number, 1 - queue);
+            let next = group_of.and_then(|last| self.model.next_of_group(last)).map(|next| vec![next]);
+            let met = next.unwrap_or_else(|| self.model.candidates(queue, kinds));
+            let is_met = |number: &&usize| self.model.redrive_due(**number).is_some() && self.is_gone(**number);
+            let gone: Vec<usize> = met.iter().filter(is_met).copied().collect();
+            let can_wait = given.is_some_and(|given| met.contains(&given));
+            self.met.extend(&gone);
+            let Some(number) = gone.first().filter(|_| !can_wait) else { return met };
+            self.model.hand_off(*number, 1 - queue);
         }
     }
 
