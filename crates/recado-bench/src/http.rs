@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 pub(crate) struct Client {
     stream: TcpStream,
     host: String,
+    /// Header lines that say what the bodies are.
+    speaks: String,
     out: Vec<u8>,
     input: Vec<u8>,
 }
@@ -47,7 +49,13 @@ impl Client {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
         let input = Vec::with_capacity(READ_BYTES);
-        Ok(Self { stream, host: addr.to_string(), out: Vec::new(), input })
+        let speaks = "content-type: application/json\r\n".to_owned();
+        Ok(Self { stream, host: addr.to_string(), speaks, out: Vec::new(), input })
+    }
+
+    /// From now on requests are this action of Amazon SQS.
+    pub(crate) fn speak_sqs(&mut self, action: &str) {
+        self.speaks = format!("content-type: application/x-amz-json-1.0\r\nx-amz-target: AmazonSQS.{action}\r\n");
     }
 
     /// Sends a POST and waits for its answer, which must be a success.
@@ -83,8 +91,9 @@ impl Client {
         self.out.clear();
         write!(
             self.out,
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\n{}content-length: {}\r\n\r\n",
             self.host,
+            self.speaks,
             body.len()
         )?;
         self.out.extend_from_slice(body);

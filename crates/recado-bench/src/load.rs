@@ -37,18 +37,36 @@ pub(crate) struct Posted {
     pub(crate) refused: u64,
 }
 
-/// Posts `body` again and again over `connections` for `time`.
-pub(crate) async fn post_for(
-    addr: SocketAddr,
-    path: String,
-    body: Vec<u8>,
-    connections: usize,
-    time: Duration,
-) -> Result<Posted> {
-    let (path, body) = (Rc::new(path), Rc::new(body));
+/// What is posted again and again.
+pub(crate) struct Post {
+    /// Where to.
+    pub(crate) path: String,
+    /// The action of Amazon SQS, if it is one.
+    pub(crate) action: Option<&'static str>,
+    /// What.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Post {
+    /// JSON.
+    pub(crate) fn json(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self { path: path.into(), action: None, body }
+    }
+
+    /// An action of Amazon SQS.
+    pub(crate) fn sqs(action: &'static str, body: Vec<u8>) -> Self {
+        Self { path: "/".into(), action: Some(action), body }
+    }
+}
+
+/// Posts the same again and again over `connections` for `time`.
+pub(crate) async fn post_for(addr: SocketAddr, post: Post, connections: usize, time: Duration) -> Result<Posted> {
+    let (path, body) = (Rc::new(post.path), Rc::new(post.body));
     let mut clients = Vec::new();
     for _ in 0..connections {
-        clients.push(Client::connect(addr).await?);
+        let mut client = Client::connect(addr).await?;
+        post.action.into_iter().for_each(|action| client.speak_sqs(action));
+        clients.push(client);
     }
     let from = Instant::now() + WARM_UP;
     let until = from + time;

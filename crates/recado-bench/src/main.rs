@@ -31,8 +31,8 @@ Measures Recado next to the limits of this machine.
 Usage: recado-bench [--quick] [--rows a,b,..] [--only WORDS] [--server PATH]
 
   --quick        about a minute: shorter, fewer rounds, smaller backlogs, no 5 GB row
-  --rows a,b,..  only these rows, of a to g, s and w
-  --only WORDS   of rows b and c only what has these words in its name: to profile one thing
+  --rows a,b,..  only these rows, of a to g, q, s and w
+  --only WORDS   of rows b, c and q only what has these words in its name: to profile one thing
   --server PATH  the recado binary; by default it is built with cargo, or taken from beside this binary
 
 RECADO_BENCH_DIR is where the data goes (./target/bench-data); it should be on the disk that matters.

@@ -12,7 +12,7 @@ const PATH: &str = "target/bench/bench.json";
 
 /// One figure, measured a few times.
 pub(crate) struct Line {
-    /// The row: `a` to `g`, `s`, or `w`.
+    /// The row: `a` to `g`, `q`, `s` or `w`.
     pub(crate) row: char,
     /// What was measured.
     pub(crate) what: String,

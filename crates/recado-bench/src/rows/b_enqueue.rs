@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::echo::Echo;
-use crate::load::{self, block_on, post_for};
+use crate::load::{self, Post, block_on, post_for};
 use crate::payload::{self, Keys, PAYLOAD_BYTES};
 use crate::raw_disk::ZeroFilled;
 use crate::report::Line;
@@ -100,7 +100,7 @@ fn report(bench: &mut Bench, cells: Vec<Cell>, appends: &[f64]) {
 fn measure(cell: &mut Cell, echo: &Echo, server: &Server, time: Duration) -> Result<()> {
     if cell.batch == 0 {
         let body = payload::payload(0);
-        let posted = block_on(post_for(echo.addr, "/echo".into(), body, cell.connections, time))?;
+        let posted = block_on(post_for(echo.addr, Post::json("/echo", body), cell.connections, time))?;
         cell.rounds.push(posted.per_second);
         return Ok(());
     }
@@ -110,7 +110,7 @@ fn measure(cell: &mut Cell, echo: &Echo, server: &Server, time: Duration) -> Res
     let cpu = server.cpu_time()?;
     let posted = block_on(async {
         load::configure(server.addr, &queue).await?;
-        post_for(server.addr, path, body, cell.connections, time).await
+        post_for(server.addr, Post::json(path, body), cell.connections, time).await
     })?;
     let jobs = posted.per_second * cell.batch as f64;
     cell.refused += posted.refused;

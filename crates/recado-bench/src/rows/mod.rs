@@ -7,6 +7,7 @@ mod d_latency;
 mod e_memory;
 mod f_depth;
 mod g_churn;
+mod q_sqs;
 mod s_scan;
 mod w_worker;
 
@@ -15,10 +16,10 @@ use anyhow::{Result, bail};
 use crate::Bench;
 
 /// All rows, in the order of the table.
-pub(crate) const ALL: &str = "abcdefgsw";
+pub(crate) const ALL: &str = "abcdefgqsw";
 
 /// Those that need the server's binary.
-pub(crate) const OVER_HTTP: &str = "bcdefw";
+pub(crate) const OVER_HTTP: &str = "bcdefqw";
 
 /// Measures one.
 pub(crate) fn run(row: char, bench: &mut Bench) -> Result<()> {
@@ -30,6 +31,7 @@ pub(crate) fn run(row: char, bench: &mut Bench) -> Result<()> {
         'e' => e_memory::run(bench),
         'f' => f_depth::run(bench),
         'g' => g_churn::run(bench),
+        'q' => q_sqs::run(bench),
         's' => s_scan::run(bench),
         'w' => w_worker::run(bench),
         other => bail!("there is no row `{other}`"),
