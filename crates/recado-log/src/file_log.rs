@@ -92,6 +92,7 @@ pub enum Step {
 /// The moving parts of a log, for an owner that steps them. `now` is any clock that only goes forward.
 #[derive(Clone)]
 pub struct Engine {
+    shared: Arc<Shared>,
     committer: Arc<Mutex<Committer>>,
     preparer: Arc<Mutex<Preparer>>,
 }
@@ -99,12 +100,16 @@ pub struct Engine {
 impl Engine {
     /// Writes what was submitted and syncs what is due.
     pub fn commit(&self, now: Duration) -> Step {
-        lock(&self.committer).step(now)
+        let mut committer = lock(&self.committer);
+        let _guard = Guard(&self.shared); // dropped before the lock: nobody goes on with what is half done
+        committer.step(now)
     }
 
     /// Does one piece of preparing and freeing segments.
     pub fn prepare(&self, now: Duration) -> Step {
-        lock(&self.preparer).step(now)
+        let mut preparer = lock(&self.preparer);
+        let _guard = Guard(&self.shared);
+        preparer.step(now)
     }
 
     fn finish(&self) {
@@ -220,7 +225,11 @@ impl FileLog {
         let mut committer = Committer::new(Arc::clone(&shared), options.durability);
         committer.fence(plan.epoch)?;
         recovery.tip = Position(shared.tip());
-        let engine = Engine { committer: Arc::new(Mutex::new(committer)), preparer: Arc::new(Mutex::new(preparer)) };
+        let engine = Engine {
+            shared: Arc::clone(&shared),
+            committer: Arc::new(Mutex::new(committer)),
+            preparer: Arc::new(Mutex::new(preparer)),
+        };
         let fits = usize::try_from(geometry.room_in_segment()).unwrap_or(usize::MAX);
         let log = FileLog {
             reader: Arc::new(FileReader::new(Arc::clone(&shared))),
@@ -364,7 +373,6 @@ impl Drop for FileLog {
 }
 
 fn run_committer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
-    let _guard = Guard(Arc::clone(shared));
     loop {
         match engine.commit(started.elapsed()) {
             Step::Worked => {}
@@ -377,7 +385,6 @@ fn run_committer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
 }
 
 fn run_preparer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
-    let _guard = Guard(Arc::clone(shared));
     loop {
         match engine.prepare(started.elapsed()) {
             Step::Worked => {}
@@ -389,10 +396,10 @@ fn run_preparer(shared: &Arc<Shared>, engine: &Engine, started: Instant) {
     }
 }
 
-/// A broken invariant ends the log, not only a thread of it.
-struct Guard(Arc<Shared>);
+/// A broken invariant ends the log, not only the thread that met it.
+struct Guard<'a>(&'a Shared);
 
-impl Drop for Guard {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.poison_with("a thread of the log panicked, see the standard error output".into());

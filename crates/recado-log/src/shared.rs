@@ -48,6 +48,8 @@ pub(crate) struct Intake {
     pub(crate) stopping: bool,
     /// The committer's thread waits without a deadline.
     pub(crate) endless: bool,
+    /// Something was committed on another thread since the committer's own one last waited.
+    pub(crate) committed_elsewhere: bool,
 }
 
 impl Intake {
@@ -178,7 +180,11 @@ impl Shared {
 
     /// Something was committed on another thread, and the committer's own one has to see to what follows.
     pub(crate) fn notify_deadline(&self) {
-        if std::mem::take(&mut lock(&self.intake).endless) {
+        let mut intake = lock(&self.intake);
+        intake.committed_elsewhere = true;
+        let endless = intake.endless;
+        drop(intake);
+        if endless {
             self.notify_work();
         }
     }
@@ -187,10 +193,17 @@ impl Shared {
     pub(crate) fn wait_for_work(&self, timeout: Option<Duration>) {
         let mut intake = lock(&self.intake);
         intake.endless = timeout.is_none();
-        match timeout {
-            None => drop(self.work.wait_while(intake, |intake| intake.is_idle() && intake.endless)),
-            Some(timeout) => drop(self.work.wait_timeout_while(intake, timeout, |intake| intake.is_idle())),
-        }
+        let mut intake = match timeout {
+            None => {
+                let rest = |intake: &mut Intake| intake.is_idle() && !intake.committed_elsewhere;
+                self.work.wait_while(intake, rest).unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(timeout) => {
+                let rest = |intake: &mut Intake| intake.is_idle();
+                self.work.wait_timeout_while(intake, timeout, rest).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        (intake.endless, intake.committed_elsewhere) = (false, false);
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -407,5 +420,30 @@ impl Table {
         if let Some(segment) = oldest.and_then(|number| self.segments.get_mut(&number)) {
             segment.file = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::sim::SimDisk;
+
+    #[test]
+    fn a_commit_just_before_the_wait_without_a_deadline_is_seen() {
+        let disk = SimDisk::new(1).disk();
+        let wake: Wake = Arc::new(|| ());
+        let geometry = Geometry { segment_bytes: 64 << 10 };
+        let shared = Arc::new(Shared::new(disk, geometry, 1, wake, BTreeSet::new(), Progress::default()));
+        let waiter = Arc::clone(&shared);
+        shared.notify_deadline();
+        let (done, returned) = channel();
+        thread::spawn(move || {
+            waiter.wait_for_work(None);
+            done.send(())
+        });
+        returned.recv_timeout(Duration::from_secs(60)).expect("the wait never ended");
     }
 }

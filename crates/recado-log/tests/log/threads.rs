@@ -1,7 +1,10 @@
 //! The log on its own threads and on real files.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use recado_log::sim::{Fault, SimDisk};
@@ -144,6 +147,21 @@ fn a_sync_that_fails_within_a_submit_poisons() {
     running.log.submit(numbered(0, 10), Urgency::Alone).unwrap();
     assert!(matches!(running.log.committed(), Err(Error::Poisoned { .. })));
     assert!(matches!(running.log.close(), Err(Error::Poisoned { .. })));
+}
+
+#[test]
+fn a_panic_within_a_submit_poisons() {
+    let (owner, armed) = (thread::current().id(), Arc::new(AtomicBool::new(false)));
+    let bomb = Arc::clone(&armed);
+    let wake: Wake = Arc::new(move || {
+        let goes_off = thread::current().id() == owner && bomb.swap(false, Ordering::SeqCst);
+        assert!(!goes_off, "on purpose");
+    });
+    let (mut log, _) = FileLog::open(SimDisk::new(1).disk(), &options(), wake).unwrap();
+    armed.store(true, Ordering::SeqCst);
+    let submitted = catch_unwind(AssertUnwindSafe(|| log.submit(numbered(0, 10), Urgency::Alone)));
+    assert!(submitted.is_err());
+    assert!(matches!(log.committed(), Err(Error::Poisoned { .. })));
 }
 
 #[test]
