@@ -361,7 +361,7 @@ pub struct GuardBegin {
     pub job: Option<JobId>,
     /// The job's present receipt, which must hold.
     pub receipt: Option<Box<str>>,
-    /// Chosen by the asker: the same again, while what it began is held, answers the same token.
+    /// Chosen by the asker: the same again answers the same token, until another took the key.
     pub attempt_id: Option<Box<str>>,
 }
 

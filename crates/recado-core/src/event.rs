@@ -560,6 +560,9 @@ pub struct GuardRecord {
     /// What it ended with.
     #[n(9)]
     pub result: Option<Span>,
+    /// Hash of the `attemptId` of its last `begin`.
+    #[n(10)]
+    pub attempt: Option<u64>,
 }
 
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.

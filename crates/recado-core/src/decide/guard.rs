@@ -25,16 +25,17 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
         check_receipt(state, moment, slot, receipt)?;
     }
     let key = state.hash(domain::GUARD, number, &begin.key);
-    // The nonce of an attempt is always the same, so that what it began is known by it.
-    let attempt =
-        begin.attempt_id.as_deref().map(|id| (state.hash(domain::GUARD_ATTEMPT, number, id).0 ^ key.0) as u64);
-    let nonce = attempt.unwrap_or(moment.entropy);
+    let attempt = begin.attempt_id.as_deref().map(|id| state.hash(domain::GUARD_ATTEMPT, number, id).0 as u64);
+    let (mut nonce, elapsed) = (moment.entropy, state.elapsed(moment.at));
+    let mut ends_elapsed_at = elapsed.saturating_add(begin.hold_ms);
     match find(state, key, moment.at) {
         Some(guard) if guard.record.done.is_some() => return Ok(Reply::Begun(Begun::Done { result: guard.result })),
-        Some(guard) if guard.holds(state.elapsed(moment.at)) => {
-            if attempt == Some(guard.record.nonce) {
-                return Ok(Reply::Begun(Begun::New { token: token(state.secret, key, nonce) }));
-            }
+        Some(guard) if attempt.is_some() && attempt == guard.record.attempt => {
+            // Its holder counts from this answer; one that comes late takes nothing from what was extended since.
+            nonce = guard.record.nonce;
+            ends_elapsed_at = ends_elapsed_at.max(guard.record.ends_elapsed_at);
+        }
+        Some(guard) if guard.holds(elapsed) => {
             return Ok(Reply::Begun(Begun::Processing { until: state.wall(guard.record.ends_elapsed_at) }));
         }
         _ => {}
@@ -47,12 +48,13 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
         queue: number,
         nonce,
         hold_ms: begin.hold_ms,
-        ends_elapsed_at: state.elapsed(moment.at).saturating_add(begin.hold_ms),
+        ends_elapsed_at,
         ttl_ms: begin.ttl_ms,
         until: moment.at.saturating_add(begin.ttl_ms.max(begin.hold_ms)),
         job: job.map(|slot| state.jobs[slot].id.seq()),
         done: None,
         result: None,
+        attempt,
     })));
     Ok(Reply::Begun(Begun::New { token: token(state.secret, key, nonce) }))
 }

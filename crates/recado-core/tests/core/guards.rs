@@ -100,23 +100,26 @@ fn a_holder_that_is_late_still_counts_until_it_is_overtaken() {
 }
 
 #[test]
-fn a_begin_that_is_sent_again_meets_no_stranger() {
+fn a_begin_that_is_sent_again_meets_itself_and_holds_from_then() {
     check(
         r#"
         t=0 queue q                          -> created 1
         begin q k attempt=a hold=1m          -> new 1
-        +30s begin q k attempt=a hold=1h     -> new 2
-        begin q k attempt=b                  -> processing until=1m
-        begin q k                            -> processing until=1m
-        begin q other attempt=a              -> new 3
+        +30s begin q k attempt=a hold=1m     -> new 2
+        begin q k attempt=b                  -> processing until=90s
+        begin q k attempt=a hold=1s          -> new 3
+        begin q k                            -> processing until=90s
+        begin q other attempt=a              -> new 4
         complete q other 2                   -> ! outdated forged
         complete q k 2 42                    -> ok
         complete q k 1 42                    -> ok repeated
         begin q k attempt=a                  -> done 42
-        t=2m begin q l attempt=a hold=1s     -> new 4
-        t=3m begin q l attempt=b hold=1m     -> new 5
+        t=2m begin q l attempt=a hold=1s     -> new 5
+        t=3m begin q l attempt=b hold=1m     -> new 6
         begin q l attempt=a                  -> processing until=4m
-        complete q l 4                       -> ! outdated key-taken
+        t=5m begin q l attempt=a             -> new 7
+        complete q l 5                       -> ! outdated key-taken
+        complete q l 7                       -> ok
         "#,
     );
 }

@@ -46,8 +46,14 @@ struct BegunBody<'a> {
     until: Option<&'a str>,
 }
 
-/// Shortest time for the answer to an extend.
-const EXTEND_TIME_MIN: Duration = Duration::from_secs(1);
+/// Shortest time for the answer to what gives a hold.
+const HOLD_TIME_MIN: Duration = Duration::from_secs(1);
+
+/// For the answer to what gives a hold. Holds are extended three times within theirs: an answer that hangs must leave
+/// time for another, and one that comes most of the hold.
+fn hold_times(hold_ms: u64) -> Times {
+    Times { answer: Duration::from_millis(hold_ms / 6).clamp(HOLD_TIME_MIN, ANSWER_TIME_MAX), ..AT_ONCE }
+}
 
 impl Remote {
     /// A begin whose answer got lost is made again, and known by its attempt.
@@ -61,7 +67,7 @@ impl Remote {
         };
         let body = write(&body)?;
         let path = path(&begin.queue, &begin.key, "begin");
-        let answer = self.ask(Method::POST, &path, Some(body), AT_ONCE).await?;
+        let answer = self.ask(Method::POST, &path, Some(body), hold_times(begin.hold_ms)).await?;
         read(&answer).map_err(|what| self.http.protocol(what))
     }
 
@@ -74,14 +80,11 @@ impl Remote {
         let result = result.map(serde_json::from_slice).transpose().map_err(Error::json("the result is not JSON"))?;
         let body = write(&UseBody { token: &wanted.token, result, hold_for })?;
         let path = path(&wanted.queue, &wanted.key, verb);
-        let answer = match &wanted.action {
-            // Holds are extended three times within theirs: one that hangs must leave time for another.
-            GuardAction::Extend { hold_ms } => {
-                Duration::from_millis(*hold_ms / 6).clamp(EXTEND_TIME_MIN, ANSWER_TIME_MAX)
-            }
-            _ => ANSWER_TIME_MAX,
+        let times = match &wanted.action {
+            GuardAction::Extend { hold_ms } => hold_times(*hold_ms),
+            _ => AT_ONCE,
         };
-        self.ask(Method::POST, &path, Some(body), Times { answer, ..AT_ONCE }).await.map(drop)
+        self.ask(Method::POST, &path, Some(body), times).await.map(drop)
     }
 }
 
