@@ -2,7 +2,7 @@
 //! on threads, or leaves that to its owner.
 //!
 //! The owner's side does no I/O: a submit computes where the batch will lie, checks that there is
-//! room, and queues it.
+//! room, and queues it. Only a submit that asks for it ([`Urgency::Alone`]) then does the committer's work itself.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};

@@ -6,7 +6,7 @@
 //!
 //! Invariants: nothing leaves before it is durable (see the exception in `parked.rs`), and in order;
 //! what was applied ahead of the log is never undone, so room is claimed before anything is decided; a
-//! failure of the log is final. The writer never blocks: payloads are read, and patches merged, by other
+//! failure of the log is final. The writer waits for nothing but the log: payloads are read, and patches merged, by other
 //! threads. It knows neither HTTP nor JSON, and no file: only the verbs of [`recado_log::Log`].
 //!
 //! [`Shard::step`] is deterministic given its clock, entropy, log, workers and requests; [`start_file`]

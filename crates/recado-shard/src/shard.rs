@@ -226,7 +226,8 @@ impl Shard {
     }
 
     /// One turn: what has come in, what is due, what waits, a batch for the log, answers that may leave.
-    /// It never blocks and, given the same clock, entropy, log, workers and requests, does the same.
+    /// It blocks only while the log commits a batch beside which there is nothing to do. Given the same clock,
+    /// entropy, log, workers and requests it does the same.
     pub fn step(&mut self) -> Next {
         if self.phase == Phase::Ended {
             return Next::Ended;
@@ -248,6 +249,9 @@ impl Shard {
             true => self.work(now)?,
             false => (false, true),
         };
+        if tick_again || self.tasks.is_busy {
+            self.writer.goes_on();
+        }
         if self.backlog.is_empty() || no_room || self.writer.is_batch_full() {
             self.writer.submit(now)?;
         }

@@ -229,6 +229,11 @@ impl Writer {
         self.draft.len_bytes() >= BATCH_BYTES_TARGET
     }
 
+    /// There is more to decide without anyone asking: it need not wait while what was decided is committed.
+    pub(crate) fn goes_on(&mut self) {
+        self.is_quiet = false;
+    }
+
     /// Hands the batch to the log unless its window is full; true when nothing is left to submit.
     pub(crate) fn submit(&mut self, now: Now) -> Result<bool, recado_log::Error> {
         if self.draft.is_empty() {
