@@ -65,7 +65,7 @@ impl Lines {
             Verdict::GivenBack { reason, .. } => {
                 json["outcome"] = json!("release");
                 json["reason"] = json!(reason);
-                format!("{}: {}", self.ui.paint(Paint::Yellow, "given back"), printable(reason))
+                format!("{}: {}", self.ui.paint(Paint::Yellow, "gives it back"), printable(reason))
             }
         };
         let attempt = match ctx.max_attempts() {

@@ -32,7 +32,7 @@ impl Running {
 
     fn wait(&self, until: impl Fn(&dyn Log) -> bool) {
         while !until(&*self.log) {
-            self.woken.recv().unwrap();
+            assert!(self.woken.recv_timeout(Duration::from_secs(60)).is_ok(), "the log never woke its owner");
         }
     }
 
