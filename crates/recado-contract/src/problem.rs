@@ -238,7 +238,6 @@ impl Problem {
         problem
     }
 
-    /// Several entries are refused: one code if they have one in common, else that the request is not valid.
     /// A 422 by what a queue asks of its jobs.
     pub(crate) fn refused(why: Refused, errors: Vec<FieldError>) -> Self {
         let first = errors.first().map(|error| place(error) + &error.message).unwrap_or_default();
@@ -247,6 +246,7 @@ impl Problem {
         problem
     }
 
+    /// Several entries are refused: one code if they have one in common, else that the request is not valid.
     fn of_entries(detail: String, all: Vec<Rejection>) -> Self {
         let mut all: Vec<Self> = all.into_iter().map(Self::from).collect();
         let errors: Vec<FieldError> = all.iter().flat_map(|one| one.0.errors.iter().cloned()).collect();

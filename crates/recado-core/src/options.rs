@@ -417,7 +417,10 @@ impl QueueOptions {
             fifo: sqs.and_then(|sqs| sqs.fifo),
             retention_ms,
             redrive: sqs.and_then(|sqs| sqs.redrive.clone()),
-            secrets: pick!(payload.secrets).unwrap_or(if sqs.is_some() { OnFinding::Warn } else { OnFinding::Reject }),
+            secrets: pick!(payload.secrets).unwrap_or(match retention_ms {
+                Some(_) => OnFinding::Warn,
+                None => OnFinding::Reject,
+            }),
             personal_data: pick!(payload.personal_data).unwrap_or(OnFinding::Warn),
             allow: pick!(payload.allow).unwrap_or_default(),
             require_schema: pick!(payload.require_schema).unwrap_or(false),

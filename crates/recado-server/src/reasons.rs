@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use recado_contract::gate::Warned;
+
 use crate::problem::Problem;
 
 /// Queues of which refusals are counted; a server holds no more.
@@ -21,8 +23,14 @@ impl Reasons {
         self.add(queue, problem.reason(), 1);
     }
 
-    /// Counts for an existing queue.
-    pub(crate) fn add(&self, queue: &str, reason: &str, count: u64) {
+    /// Counts jobs that an existing queue took nonetheless.
+    pub(crate) fn add_taken(&self, queue: &str, warned: Warned) {
+        for (reason, count) in warned.by_reason().into_iter().filter(|(_, count)| *count > 0) {
+            self.add(queue, reason, count);
+        }
+    }
+
+    fn add(&self, queue: &str, reason: &str, count: u64) {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !queues.contains_key(queue) && queues.len() >= QUEUES_MAX {
             queues.clear(); // only after as many queues were deleted: counters start again, as after a restart

@@ -402,7 +402,7 @@ async fn check_patch(app: &App, queue: &str, patch: &[u8], replay: &Replay) -> R
         }
     }
     faults.finish().inspect_err(|problem| app.rejected.count(queue, problem))?;
-    super::enqueue::count_warned(app, queue, warned);
+    app.warned.add_taken(queue, warned);
     Ok(())
 }
 

@@ -150,7 +150,7 @@ pub(crate) async fn enqueue(
     match app.shard.enqueue(enqueue).await {
         Ok((saved, replayed)) => {
             if !replayed {
-                count_warned(&app, &queue, warned);
+                app.warned.add_taken(&queue, warned);
             }
             created(&app, saved, replayed).await
         }
@@ -233,13 +233,6 @@ fn admit(policy: &Policy, jobs: &[NewJob], single: bool) -> Result<Warned, Probl
         }
     }
     faults.finish().map(|()| warned)
-}
-
-/// Counts what was taken nonetheless.
-pub(super) fn count_warned(app: &App, queue: &str, warned: Warned) {
-    for (reason, count) in warned.by_reason().into_iter().filter(|(_, count)| *count > 0) {
-        app.warned.add(queue, reason, count);
-    }
 }
 
 /// What the core checks of a job by its queue's configuration.

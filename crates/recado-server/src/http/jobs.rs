@@ -220,7 +220,7 @@ async fn check_payload(app: &App, id: JobId, payload: &[u8]) -> Result<(), Probl
     let (mut faults, mut warned) = (Faults::default(), Warned::default());
     policy.check_payload(&job.kind, job.schema_version, payload, &mut faults, &mut warned);
     faults.finish().inspect_err(|problem| app.rejected.count(&job.queue, problem))?;
-    super::enqueue::count_warned(app, &job.queue, warned);
+    app.warned.add_taken(&job.queue, warned);
     Ok(())
 }
 

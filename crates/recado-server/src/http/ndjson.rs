@@ -207,7 +207,7 @@ impl Stream {
         match self.app.shard.call(Command::Enqueue(enqueue)).await.map_err(refused)? {
             Reply::Enqueued { jobs, created, .. } => {
                 self.accepted += count;
-                super::enqueue::count_warned(&self.app, &self.queue, warned);
+                self.app.warned.add_taken(&self.queue, warned);
                 let results = results(&self.app, &jobs).await?;
                 let chunk = EnqueuedBody { jobs: entries(&jobs, &results)?, created, duplicate: false };
                 self.say(&ChunkLine { from, chunk }).await
