@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, serve, settle, version, work,
+    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, serve, settle, types, version, work,
 };
 use crate::demo;
 use crate::failure::Outcome;
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Queues(queues::Args),
     /// List, show and cancel jobs
     Jobs(Box<jobs::Args>),
+    /// Schemas of job types: list, show, put, remove, drain
+    Types(types::Args),
     /// Dead letters: list, show, replay, discard
     Dlq(Box<dlq::Args>),
     /// Check or repair the log of a stopped server
@@ -72,6 +74,7 @@ impl Command {
             Self::Deliver(args) => deliver::run(&args, ui),
             Self::Queues(args) => queues::run(&args, ui),
             Self::Jobs(args) => jobs::run(&args, ui),
+            Self::Types(args) => types::run(&args, ui),
             Self::Dlq(args) => dlq::run(&args, ui),
             Self::Log(args) => log::run(&args, ui),
             Self::Backup(args) => backup::run(&args, ui),

@@ -23,7 +23,15 @@ pub(crate) fn check_options(options: &Value) -> Result<(), OptionErrors> {
     })
 }
 
-/// Checks a queue's name.
+/// Checks a schema as `PUT /v1/types/{type}/versions/{n}` does.
+pub(crate) fn check_schema(text: &str) -> Result<(), String> {
+    recado_server::check_schema(text).map_err(|error| match error.pointer.as_str() {
+        "" => error.message,
+        pointer => format!("{pointer}: {}", error.message),
+    })
+}
+
+/// Checks a queue's or type's name.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     recado_server::check_name(name)
 }
@@ -49,7 +57,7 @@ impl Running {
     /// Takes another configuration of the queues; a bad one changes nothing.
     pub(crate) async fn reload(&self, queues: &Queues) -> Result<(), Failure> {
         let config = translate(&self.config, queues)?;
-        Ok(self.server.reload(config.defaults, &config.queues).await?)
+        Ok(self.server.reload(config.defaults, &config.queues, &config.types).await?)
     }
 
     /// Ends only when the server can no longer serve, with the reason.
@@ -95,6 +103,7 @@ fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, 
             sixty_second_rules: config.sqs.sixty_second_rules,
             keys: config.sqs.keys.clone(),
         },
+        types: queues.types.clone(),
     })
 }
 
@@ -103,7 +112,9 @@ impl From<StartError> for Failure {
         let exit = match &error {
             StartError::Exposed(_) | StartError::PublicUrl(_) => Exit::Usage,
             StartError::Open { source: OpenError::Log(source), .. } => return Self::from(source.clone()),
-            StartError::Open { source: OpenError::Decode { .. }, .. } | StartError::Queue { .. } => Exit::BadData,
+            StartError::Open { source: OpenError::Decode { .. }, .. }
+            | StartError::Queue { .. }
+            | StartError::Schema { .. } => Exit::BadData,
             StartError::Listen { source, .. } if source.kind() == ErrorKind::PermissionDenied => Exit::NotAllowed,
             StartError::Listen { .. } => Exit::Unavailable,
             StartError::Open { .. } | StartError::Shard(_) => Exit::Io,

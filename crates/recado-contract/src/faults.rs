@@ -8,12 +8,42 @@ use crate::limits::ERRORS_MAX;
 use crate::name;
 use crate::problem::{Code, FieldError, NAME_RULE, Problem};
 
+/// Why a queue does not take a job that is well formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It holds a secret.
+    Secret,
+    /// It holds data about a person.
+    Personal,
+    /// Its payload does not fit the schema, or a key is missing that its queue asks for.
+    Schema,
+    /// Its type or version has no schema.
+    UnknownVersion,
+}
+
+impl Refused {
+    pub(crate) fn code(self) -> Code {
+        match self {
+            Self::Secret | Self::Personal => Code::SecretInPayload,
+            Self::Schema => Code::SchemaViolation,
+            Self::UnknownVersion => Code::UnknownTypeVersion,
+        }
+    }
+
+    /// The word under which it is counted.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        if self == Self::Personal { "personal-data" } else { self.code().word() }
+    }
+}
+
 /// What is wrong with a request that was well formed, gathered over all of its entries.
 #[derive(Debug, Default)]
 pub struct Faults {
     errors: Vec<FieldError>,
     index: Option<usize>,
     too_large: Option<(usize, usize)>,
+    refused: Option<Refused>,
     other: bool,
 }
 
@@ -37,6 +67,13 @@ impl Faults {
     /// Notes a fault found elsewhere.
     pub fn add(&mut self, mut error: FieldError) {
         self.other = true;
+        error.index = error.index.or(self.index);
+        self.push(error);
+    }
+
+    /// Notes a fault that only this queue has something against.
+    pub fn refuse(&mut self, why: Refused, mut error: FieldError) {
+        self.refused.get_or_insert(why);
         error.index = error.index.or(self.index);
         self.push(error);
     }
@@ -103,11 +140,14 @@ impl Faults {
     pub fn finish(self) -> Result<(), Problem> {
         match self.too_large {
             _ if self.errors.is_empty() => Ok(()),
-            Some((limit, actual)) if !self.other => {
+            Some((limit, actual)) if !self.other && self.refused.is_none() => {
                 let problem = Problem::too_large(Code::PayloadTooLarge, "this has", limit, Some(actual));
                 Err(problem.with_errors(self.errors))
             }
-            _ => Err(Problem::invalid(self.errors)),
+            _ => match self.refused.filter(|_| !self.other) {
+                Some(refused) => Err(Problem::refused(refused, self.errors)),
+                None => Err(Problem::invalid(self.errors)),
+            },
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod faults;
+pub mod gate;
 pub mod guard;
 #[cfg(feature = "http")]
 mod http;
@@ -17,6 +18,7 @@ pub mod nearest;
 mod objects;
 pub mod problem;
 pub mod scan;
+pub mod schema;
 pub mod size;
 pub mod time;
 pub mod types;

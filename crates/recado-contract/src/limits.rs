@@ -36,6 +36,8 @@ pub const PAGE_MAX: u64 = 1_000;
 pub const PAGE_DEFAULT: u64 = 100;
 /// Reasons and notes, in bytes.
 pub const REASON_BYTES_MAX: usize = 1 << 10;
+/// Queues whose settings an edge remembers.
+pub const QUEUES_KNOWN_MAX: usize = 10_000;
 /// A name (queue, type, worker), in bytes.
 pub const NAME_BYTES_MAX: usize = 120;
 /// A key or group, in bytes.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use recado_core::Rejection;
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Refused;
+use crate::scan::masked;
 use crate::{duration, size};
 
 macro_rules! codes {
@@ -74,7 +76,7 @@ codes! {
         "Only a job that is ready, delayed or blocked can be changed; one that completed or died cannot be cancelled. A dead job is replayed.";
     QueueNotEmpty 409 "queue-not-empty" "The queue is not empty"
         "Only an empty queue is deleted. Purge it, discard its dead jobs, or delete with ?force=true.";
-    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue"
+    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue or type"
         "Change its section in recado.toml and reload (SIGHUP).";
     ContractIncomplete 409 "contract-incomplete" "The queue's contract is incomplete"
         "In strict mode a queue needs a dead-letter owner, a reachable alert and a runbook. `errors` lists what is missing.";
@@ -124,11 +126,13 @@ pub struct FieldError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
     /// RFC 6901, from the job (or the object that was sent).
+    #[serde(serialize_with = "masked")]
     pub pointer: String,
     /// Which rule, where one has a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// What is wrong and what to do.
+    #[serde(serialize_with = "masked")]
     pub message: String,
     /// The known word that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,6 +157,7 @@ pub struct Body {
     /// The HTTP status.
     status: u16,
     /// What happened and what to do.
+    #[serde(serialize_with = "masked")]
     detail: String,
     /// Each thing that is wrong, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -230,6 +235,14 @@ impl Problem {
         let mut problem = Self::new(code, detail);
         problem.0.errors = errors;
         problem.0.nearest = nearest;
+        problem
+    }
+
+    /// A 422 by what a queue asks of its jobs.
+    pub(crate) fn refused(why: Refused, errors: Vec<FieldError>) -> Self {
+        let first = errors.first().map(|error| place(error) + &error.message).unwrap_or_default();
+        let mut problem = Self::new(why.code(), first).with_errors(errors);
+        problem.0.reason = (why.reason() != why.code().word()).then(|| why.reason().to_owned());
         problem
     }
 
@@ -382,6 +395,13 @@ impl From<Rejection> for Problem {
                 let acts = ["dead-letter-max", "idempotency-max", "lanes", "producers"].contains(&reason);
                 if acts { problem.retry_after(ACTED_UPON) } else { problem }
             }
+            Rejection::SchemaInUse { .. } => new(Code::SchemaInUse),
+            Rejection::SchemaNotFound { .. } => new(Code::NotFound),
+            Rejection::TooManySchemas { limit, .. } => {
+                let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
+                problem.0.reason = Some("schemas".to_owned());
+                problem
+            }
             Rejection::TooManyQueues { limit } => {
                 let mut problem = new(Code::QueueFull).sized(limit, None);
                 problem.0.reason = Some("queues".to_owned());
@@ -443,7 +463,7 @@ impl Problem {
             error.index = None;
         }
         let first = self.0.errors.first().map(|error| place(error) + &error.message);
-        if let (Some(detail), 400) = (first, self.0.status) {
+        if let (Some(detail), 400 | 422) = (first, self.0.status) {
             self.0.detail = detail;
         }
         self

@@ -55,6 +55,19 @@ pub enum Command {
     Patch(Patch),
     /// Create a queue or replace its whole configuration.
     Configure(Configure),
+    /// Give a version of a type its schema; answers [`crate::Reply::SchemaPut`].
+    PutSchema(PutSchema),
+    /// Take the schema of a version away.
+    RemoveSchema {
+        /// The type.
+        kind: Box<str>,
+        /// The version.
+        version: u32,
+        /// Who manages it.
+        source: Source,
+        /// Who did it.
+        actor: Actor,
+    },
     /// Replace the defaults of all queues.
     SetDefaults(QueueOptions),
     /// Delete an empty queue; with `force` anything in it goes too (a task).
@@ -407,6 +420,21 @@ pub struct Configure {
     pub source: Source,
     /// Holds for the configuration that is there, or nothing is done.
     pub condition: Condition,
+    /// Who did it.
+    pub actor: Actor,
+}
+
+/// See [`Command::PutSchema`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutSchema {
+    /// The type.
+    pub kind: Box<str>,
+    /// The version.
+    pub version: u32,
+    /// JSON text; its edge has made sure that it is a schema.
+    pub text: Box<str>,
+    /// Who manages it from now on.
+    pub source: Source,
     /// Who did it.
     pub actor: Actor,
 }

@@ -565,6 +565,26 @@ pub struct GuardRecord {
     pub attempt: Option<u64>,
 }
 
+/// The schema of one version of a job type, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct SchemaRecord {
+    /// Its number.
+    #[n(0)]
+    pub number: u32,
+    /// The type.
+    #[n(1)]
+    pub kind: Box<str>,
+    /// The version.
+    #[n(2)]
+    pub version: u32,
+    /// JSON text, kept byte for byte.
+    #[n(3)]
+    pub text: Box<str>,
+    /// Who made it.
+    #[n(4)]
+    pub source: Source,
+}
+
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Cursor {
@@ -1002,4 +1022,12 @@ pub enum Event {
     },
     #[n(41)]
     HandedOff(#[n(0)] Box<HandOff>),
+    /// A version of a type got a schema; also its copy.
+    #[n(42)]
+    SchemaSet(#[n(0)] Box<SchemaRecord>),
+    #[n(43)]
+    SchemaRemoved {
+        #[n(0)]
+        number: u32,
+    },
 }

@@ -13,6 +13,7 @@
 //! | task | queue | `TaskSet` | `TaskForgotten` |
 //! | audit entry | shard | `Audited` | 10,000 later entries |
 //! | note | queue | `Noted` | `Noted` with an empty text |
+//! | schema | shard | `SchemaSet` | `SchemaRemoved` |
 //! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
 //! All items stand in one list by the position of the oldest record they need. To free the oldest part of
@@ -40,9 +41,10 @@ pub enum ItemKind {
     Note,
     Settle,
     Guard,
+    Schema,
 }
 
-const KINDS: [ItemKind; 12] = [
+const KINDS: [ItemKind; 13] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -55,6 +57,7 @@ const KINDS: [ItemKind; 12] = [
     ItemKind::Note,
     ItemKind::Settle,
     ItemKind::Guard,
+    ItemKind::Schema,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -154,6 +157,7 @@ impl State {
             ItemKind::Note => Some(&mut self.notes[number].link),
             ItemKind::Settle => Some(&mut self.settles.table[number].link),
             ItemKind::Guard => Some(&mut self.guards[number].link),
+            ItemKind::Schema => self.schemas.get_mut(&number).map(|schema| &mut schema.link),
         };
         match link {
             Some(link) => link,
@@ -211,6 +215,7 @@ impl State {
             ItemKind::Note => self.notes[number].link,
             ItemKind::Settle => self.settles.table[number].link,
             ItemKind::Guard => self.guards[number].link,
+            ItemKind::Schema => self.schemas[&number].link,
         }
     }
 
@@ -281,6 +286,7 @@ impl State {
             ItemKind::Note => self.notes.get(number).is_some(),
             ItemKind::Settle => self.settles.table.get(number).is_some(),
             ItemKind::Guard => self.guards.get(number).is_some(),
+            ItemKind::Schema => self.schemas.contains_key(&number),
         }
     }
 

@@ -161,6 +161,9 @@ pub struct IdempotencyOptions {
     /// Keys a queue may hold.
     #[n(1)]
     pub max: Option<u64>,
+    /// Jobs without a key are refused.
+    #[n(2)]
+    pub required: Option<bool>,
 }
 
 /// `deadLetter` as set.
@@ -177,12 +180,50 @@ pub struct DeadLetterOptions {
     pub max: Option<u64>,
 }
 
+/// What becomes of a job that holds what it should not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum OnFinding {
+    /// It is refused.
+    #[n(0)]
+    Reject,
+    /// It is taken and counted.
+    #[n(1)]
+    Warn,
+    /// Nobody looks.
+    #[n(2)]
+    Off,
+}
+
 /// `payload` as set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct PayloadOptions {
     /// Largest payload in bytes.
     #[n(0)]
     pub max_size_bytes: Option<u64>,
+    /// Secrets.
+    #[n(1)]
+    pub secrets: Option<OnFinding>,
+    /// Data about people.
+    #[n(2)]
+    pub personal_data: Option<OnFinding>,
+    /// Fields (JSON pointers from the job) that may hold anything.
+    #[n(3)]
+    pub allow: Option<Vec<Box<str>>>,
+    /// Only types with a schema.
+    #[n(4)]
+    pub require_schema: Option<bool>,
+    /// Jobs without a business id are refused.
+    #[n(5)]
+    pub require_business_id: Option<bool>,
+}
+
+impl PayloadOptions {
+    /// The bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        const TEXT_BYTES: usize = 3;
+        self.allow.iter().flatten().map(|pointer| pointer.len() + TEXT_BYTES).sum()
+    }
 }
 
 /// What was set for a queue; `None` means the default.
@@ -280,7 +321,8 @@ impl QueueOptions {
         let sqs = self.sqs.as_ref().map_or(0, |sqs| {
             sqs.edge.len() + sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len()) + 4 * NUMBER_BYTES_MAX
         });
-        FIXED_BYTES_MAX + owner + dead_owner + self.backoff.as_ref().map_or(0, Backoff::bytes_max) + sqs
+        let allow = self.payload.as_ref().map_or(0, PayloadOptions::text_bytes);
+        FIXED_BYTES_MAX + owner + dead_owner + allow + sqs + self.backoff.as_ref().map_or(0, Backoff::bytes_max)
     }
 }
 
@@ -311,6 +353,12 @@ pub struct Settings {
     pub fifo: Option<Fifo>,
     pub retention_ms: Option<u64>,
     pub redrive: Option<Redrive>,
+    pub secrets: OnFinding,
+    pub personal_data: OnFinding,
+    pub allow: Vec<Box<str>>,
+    pub require_schema: bool,
+    pub require_business_id: bool,
+    pub require_key: bool,
 }
 
 /// `maxAttempts` and `maxDeliveries` of a queue whose retention ends its jobs.
@@ -369,6 +417,15 @@ impl QueueOptions {
             fifo: sqs.and_then(|sqs| sqs.fifo),
             retention_ms,
             redrive: sqs.and_then(|sqs| sqs.redrive.clone()),
+            secrets: pick!(payload.secrets).unwrap_or(match retention_ms {
+                Some(_) => OnFinding::Warn,
+                None => OnFinding::Reject,
+            }),
+            personal_data: pick!(payload.personal_data).unwrap_or(OnFinding::Warn),
+            allow: pick!(payload.allow).unwrap_or_default(),
+            require_schema: pick!(payload.require_schema).unwrap_or(false),
+            require_business_id: pick!(payload.require_business_id).unwrap_or(false),
+            require_key: pick!(idempotency.required).unwrap_or(false),
             owner,
         }
     }

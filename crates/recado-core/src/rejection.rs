@@ -122,8 +122,36 @@ pub enum Rejection {
         /// How many.
         jobs: u64,
     },
-    /// The configuration file names the queue.
-    #[error("queue `{0}` is managed by the configuration file; change it there")]
+    /// Jobs were checked by the schema that is there.
+    #[error(
+        "{jobs} jobs of `{kind}` version {version} were checked by another schema; put this one under a new version"
+    )]
+    SchemaInUse {
+        /// The type.
+        kind: Box<str>,
+        /// The version.
+        version: u32,
+        /// Unfinished and dead jobs of it.
+        jobs: u64,
+    },
+    /// The version has no schema.
+    #[error("`{kind}` version {version} has no schema")]
+    SchemaNotFound {
+        /// The type.
+        kind: Box<str>,
+        /// The version.
+        version: u32,
+    },
+    /// Too many schemas, or too many bytes of them.
+    #[error("this server holds {limit} {what} of schemas already; remove one first")]
+    TooManySchemas {
+        /// `versions` or `bytes`.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// The configuration file names the queue or type.
+    #[error("`{0}` is managed by the configuration file; change it there")]
     ManagedByFile(Box<str>),
     /// If-Match did not match.
     #[error("If-Match does not name the configuration that is there, or If-None-Match does; read it again")]

@@ -367,6 +367,11 @@ pub enum Reply {
         /// Revision of its configuration.
         revision: u64,
     },
+    /// To [`crate::Command::PutSchema`].
+    SchemaPut {
+        /// The version had none.
+        created: bool,
+    },
     /// To [`crate::Command::GuardBegin`].
     Begun(Begun),
     /// To [`crate::Command::GuardUse`].

@@ -44,6 +44,8 @@ mod property;
 mod queries;
 #[path = "core/replay.rs"]
 mod replay;
+#[path = "core/schemas.rs"]
+mod schemas;
 #[path = "core/sqs.rs"]
 mod sqs;
 #[path = "core/work.rs"]

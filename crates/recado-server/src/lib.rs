@@ -15,7 +15,7 @@ mod openapi;
 pub mod options;
 mod origin;
 mod query;
-mod rejected;
+mod reasons;
 mod running;
 mod serve;
 mod sqs;
@@ -25,3 +25,11 @@ pub use recado_contract::merge_patch;
 pub use recado_contract::name::check_name;
 pub use running::{Config, Running, StartError, start};
 pub use sqs::Config as SqsConfig;
+
+/// Checks a schema of a job type.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn check_schema(text: &str) -> Result<(), options::FieldError> {
+    recado_contract::schema::Schema::compile(text).map(drop)
+}

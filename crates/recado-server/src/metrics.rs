@@ -146,10 +146,16 @@ fn totals(text: &mut String, queues: &[QueueEntry]) {
 }
 
 fn rejected(text: &mut String, app: &App, queues: &[QueueEntry]) {
-    head(text, "recado_rejected_total", "counter", "Refused enqueues since this process began.");
-    for QueueEntry { name, .. } in queues {
-        for (reason, count) in app.rejected.of(name) {
-            line(text, format_args!("recado_rejected_total{{queue=\"{name}\",reason=\"{reason}\"}} {count}"));
+    let counters = [
+        ("recado_rejected_total", "Refused enqueues since this process began.", &app.rejected),
+        ("recado_warned_total", "Jobs taken with what should not be in them since this process began.", &app.warned),
+    ];
+    for (metric, help, reasons) in counters {
+        head(text, metric, "counter", help);
+        for QueueEntry { name, .. } in queues {
+            for (reason, count) in reasons.of(name) {
+                line(text, format_args!("{metric}{{queue=\"{name}\",reason=\"{reason}\"}} {count}"));
+            }
         }
     }
 }

@@ -7,7 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use recado_core::{Actor, Answer, Command, Configure, Page, Query, QueueOptions, Rejection, Source};
+use recado_contract::gate::Gate;
+use recado_contract::schema::Schemas;
+use recado_core::{
+    Actor, Answer, Command, Configure, Page, PutSchema, Query, QueueOptions, Rejection, SchemaView, Source,
+};
 use recado_log::Durability;
 use recado_shard::{FileOptions, Handle, OpenError, Service};
 use tokio::net::TcpListener;
@@ -17,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::http::{self, App, Shared};
 use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
-use crate::rejected::Rejected;
+use crate::reasons::Reasons;
 use crate::{serve, sqs, time};
 
 /// How a server is run.
@@ -45,6 +49,8 @@ pub struct Config {
     pub queues: BTreeMap<String, QueueOptions>,
     /// Amazon SQS.
     pub sqs: sqs::Config,
+    /// Schemas that the configuration file names, by type and version.
+    pub types: BTreeMap<String, BTreeMap<u32, String>>,
 }
 
 /// Why a server did not start.
@@ -79,6 +85,16 @@ pub enum StartError {
     Queue {
         /// Its name.
         queue: String,
+        /// Why.
+        source: recado_shard::Error,
+    },
+    /// A schema of the file was refused.
+    #[error("type `{kind}` version {version} of the configuration file: {source}")]
+    Schema {
+        /// The type.
+        kind: String,
+        /// The version.
+        version: u32,
         /// Why.
         source: recado_shard::Error,
     },
@@ -137,9 +153,10 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
     // early clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
     let address = listener.local_addr().map_err(listening)?;
-    let service = open(&config).await?;
+    let schemas = Arc::new(Schemas::default());
+    let service = open(&config, Arc::clone(&schemas)).await?;
     let shard = service.handle();
-    if let Err(error) = configure(&shard, config.defaults, &config.queues).await {
+    if let Err(error) = configure(&shard, config.defaults, &config.queues, &config.types).await {
         end(service).await?;
         return Err(error);
     }
@@ -152,7 +169,9 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
             Durability::Sync => "sync",
             Durability::Os => "os",
         },
-        rejected: Rejected::default(),
+        gate: Gate::new(shard.clone(), schemas),
+        rejected: Reasons::default(),
+        warned: Reasons::default(),
         started: Instant::now(),
         started_at: time::now(),
         stopping: stopping.clone(),
@@ -165,13 +184,15 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
 /// Bytes of one batch of the log: the largest enqueue with what is stored beside its payloads.
 const LOG_BATCH_BYTES: usize = 2 * BATCH_BYTES_MAX;
 
-async fn open(config: &Config) -> Result<Service, StartError> {
+async fn open(config: &Config, schemas: Arc<Schemas>) -> Result<Service, StartError> {
     let data_dir = config.data_dir.clone();
     let file =
         FileOptions { durability: config.durability, batch_bytes_max: LOG_BATCH_BYTES, ..FileOptions::default() };
     let (cache, memory) = (config.payload_cache_bytes, config.memory_bytes);
     let opened = blocking(move || {
-        let mut options = recado_shard::Options::new(crate::merge_patch)?;
+        let merge =
+            move |patch: &[u8], payload: &[u8], schema: Option<&Arc<str>>| schemas.merge_patch(patch, payload, schema);
+        let mut options = recado_shard::Options::new(merge)?;
         options.payload_cache_bytes = cache;
         options.memory_bytes = memory;
         recado_shard::start_file(&data_dir, &file, options)
@@ -192,12 +213,14 @@ async fn end(service: Service) -> Result<(), recado_shard::Error> {
     blocking(move || service.stop()).await
 }
 
-/// Applies the defaults and the file's queues where they changed.
+/// Applies the defaults and the file's schemas and queues where they changed.
 async fn configure(
     shard: &Handle,
     defaults: QueueOptions,
     queues: &BTreeMap<String, QueueOptions>,
+    types: &BTreeMap<String, BTreeMap<u32, String>>,
 ) -> Result<(), StartError> {
+    put_schemas(shard, types).await?;
     shard.call(Command::SetDefaults(defaults)).await?;
     for (name, options) in queues {
         let refused = |source| StartError::Queue { queue: name.clone(), source };
@@ -209,6 +232,28 @@ async fn configure(
         put(shard, name, options.clone(), Source::File).await.map_err(refused)?;
     }
     release(shard, queues).await
+}
+
+/// Puts the file's schemas; those that it no longer names stay and can be changed by the API again.
+async fn put_schemas(shard: &Handle, types: &BTreeMap<String, BTreeMap<u32, String>>) -> Result<(), StartError> {
+    let put = async |kind: &str, version: u32, text: Box<str>, source: Source| {
+        let actor = Actor(Some("configuration file".into()));
+        let refused = |source| StartError::Schema { kind: kind.to_owned(), version, source };
+        let put = PutSchema { kind: kind.into(), version, text, source, actor };
+        shard.call(Command::PutSchema(put)).await.map(drop).map_err(refused)
+    };
+    for (kind, versions) in types {
+        for (version, text) in versions {
+            put(kind, *version, text.as_str().into(), Source::File).await?;
+        }
+    }
+    let Answer::Schemas(schemas) = shard.query(Query::Schemas).await? else { return Ok(()) };
+    let is_named = |kind: &str, version: u32| types.get(kind).is_some_and(|versions| versions.contains_key(&version));
+    let left = |schema: &&SchemaView| schema.source == Source::File && !is_named(&schema.kind, schema.version);
+    for schema in schemas.iter().filter(left) {
+        put(&schema.kind, schema.version, (&*schema.text).into(), Source::Auto).await?;
+    }
+    Ok(())
 }
 
 /// Queues that the file no longer names keep their options and can be changed by the API again.
@@ -250,16 +295,17 @@ impl Running {
         self.shard.failed().await
     }
 
-    /// Applies another configuration of the queues.
+    /// Applies another configuration of the queues and schemas.
     ///
     /// # Errors
-    /// [`StartError::Queue`] names the first queue that was refused.
+    /// [`StartError::Schema`] or [`StartError::Queue`] names the first that was refused.
     pub async fn reload(
         &self,
         defaults: QueueOptions,
         queues: &BTreeMap<String, QueueOptions>,
+        types: &BTreeMap<String, BTreeMap<u32, String>>,
     ) -> Result<(), StartError> {
-        configure(&self.shard, defaults, queues).await
+        configure(&self.shard, defaults, queues, types).await
     }
 
     /// Stops accepting, ends long polls, answers what is in flight, syncs.
@@ -304,6 +350,7 @@ mod tests {
             defaults: QueueOptions::default(),
             queues: BTreeMap::new(),
             sqs: sqs::Config::default(),
+            types: BTreeMap::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let running = runtime.block_on(start_for(config, 3)).unwrap();

@@ -25,6 +25,8 @@ mod invalid;
 mod jobs;
 #[path = "http/limits.rs"]
 mod limits;
+#[path = "http/payloads.rs"]
+mod payloads;
 #[path = "http/queues.rs"]
 mod queues;
 #[path = "http/server.rs"]
@@ -35,5 +37,7 @@ mod sqs;
 mod starting;
 #[path = "http/stream.rs"]
 mod stream;
+#[path = "http/types.rs"]
+mod types;
 #[path = "http/work.rs"]
 mod work;

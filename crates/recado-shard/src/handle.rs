@@ -313,7 +313,7 @@ impl Handle {
         status
     }
 
-    /// Changes with the configuration of any queue, before whoever changed it is answered: what was read of queues
+    /// Changes with the configuration of any queue and with any schema, before whoever changed it is answered: what was read of queues
     /// under the same version still holds for a request that comes now.
     #[must_use]
     pub fn config_version(&self) -> u64 {

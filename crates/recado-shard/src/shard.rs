@@ -55,7 +55,9 @@ impl Options {
     ///
     /// # Errors
     /// [`OpenError::Thread`].
-    pub fn new(merge_patch: MergePatch) -> Result<Self, OpenError> {
+    pub fn new(
+        merge_patch: impl Fn(&[u8], &[u8], Option<&Arc<str>>) -> Result<Vec<u8>, String> + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
         Ok(Self {
             number: 0,
             clock: Arc::new(SystemClock::default()),
@@ -64,7 +66,7 @@ impl Options {
             command_queue_max: 16_384,
             payload_cache_bytes: 256 << 20,
             memory_bytes: 1 << 30,
-            merge_patch,
+            merge_patch: Arc::new(merge_patch),
         })
     }
 }

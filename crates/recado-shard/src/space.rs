@@ -55,6 +55,9 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
             let stays = state.queue_number(&configure.queue).map_or(0, |queue| state.queue_bytes_max(queue));
             stays + configure.options.bytes_max() + 2 * configure.queue.len() + actor_bytes(&configure.actor)
         }
+        // The type stands in the record and again in the audit trail.
+        Command::PutSchema(put) => put.text.len() + 2 * put.kind.len() + actor_bytes(&put.actor),
+        Command::RemoveSchema { kind, actor, .. } => kind.len() + actor_bytes(actor),
         Command::SetDefaults(options) => options.bytes_max(),
         Command::StepTask { task, jobs, .. } => {
             let payloads: usize = jobs.iter().map(|(_, payload)| payload.as_ref().map_or(0, Vec::len)).sum();

@@ -1,8 +1,8 @@
 //! Bulk actions, stepped between commands: at most [`TASK_JOBS_MAX`] jobs or [`TASK_TIME_MAX`] a turn.
 //!
 //! A replay with a patch needs each payload as it is. Payload and patch are read and merged off the
-//! writer; the step follows when they are there. A payload that cannot be read or patched, or that outgrows
-//! its queue's limit by it, is passed over and counted, it does not stop the others.
+//! writer; the step follows when they are there. A payload that cannot be read or patched, or that by it outgrows
+//! its queue's limit or does not fit its schema, is passed over and counted, it does not stop the others.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,8 +28,8 @@ const TASK_TIME_MAX: Duration = Duration::from_millis(1);
 /// Payloads merged for one step, before and after, in bytes; one alone may be larger.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
 
-/// Merges a patch into a payload; the text says why it cannot.
-pub type MergePatch = fn(patch: &[u8], payload: &[u8]) -> Result<Vec<u8>, String>;
+/// Merges a patch into a payload that must fit its schema then; the text says why it cannot.
+pub type MergePatch = Arc<dyn Fn(&[u8], &[u8], Option<&Arc<str>>) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// A step whose payloads are ready; none when its first payload has moved in the log meanwhile.
 pub(crate) struct Patched {
@@ -152,7 +152,7 @@ impl Shard {
         self.tasks.reading.insert(task);
         let merge = Merge {
             shared: Arc::clone(&self.writer.shared),
-            merge: self.merge_patch,
+            merge: Arc::clone(&self.merge_patch),
             // What a batch can hold beside the facts of a step limits even a single payload.
             payload_max: usize::try_from(next.payload_max_bytes).unwrap_or(usize::MAX).min(self.mergeable(task)),
             sum_max: STEP_BYTES_MAX.min(self.mergeable(task)),
@@ -208,12 +208,12 @@ enum Unmerged {
 impl Merge {
     /// The step, or as much of it as fits; what is left is chosen again.
     fn step(&self, task: u64, patch: Place, next: TaskStep) -> Option<Command> {
-        let TaskStep { jobs: chosen, cursors, last, .. } = next;
+        let TaskStep { jobs: chosen, cursors, schemas, last, .. } = next;
         let patch = self.read(patch);
         let (mut jobs, mut unpatchable) = (Vec::with_capacity(chosen.len()), 0);
         let (mut taken, mut bytes) = (0_usize, 0);
-        for (seq, place) in &chosen {
-            match self.one(&patch, *place) {
+        for ((seq, place), schema) in chosen.iter().zip(&schemas) {
+            match self.one(&patch, *place, schema.as_ref()) {
                 Err(Unmerged::Moved) => break,
                 Err(Unmerged::Unpatchable(reason)) => {
                     tracing::warn!(seq, reason, "a dead job's payload could not be patched: it is not replayed");
@@ -234,7 +234,12 @@ impl Merge {
         Some(Command::StepTask { task, jobs, unpatchable, cursor, last: last && taken == chosen.len() })
     }
 
-    fn one(&self, patch: &Result<Bytes, Unmerged>, place: Place) -> Result<Vec<u8>, Unmerged> {
+    fn one(
+        &self,
+        patch: &Result<Bytes, Unmerged>,
+        place: Place,
+        schema: Option<&Arc<str>>,
+    ) -> Result<Vec<u8>, Unmerged> {
         let patch = match patch {
             Ok(patch) => patch,
             Err(Unmerged::Moved) => return Err(Unmerged::Moved),
@@ -242,7 +247,7 @@ impl Merge {
         };
         let payload = self.read(place)?;
         // A merge that panics would leave its bulk action waiting for ever.
-        let merged = catch_unwind(AssertUnwindSafe(|| (self.merge)(patch, &payload)));
+        let merged = catch_unwind(AssertUnwindSafe(|| (self.merge)(patch, &payload, schema)));
         let merged = merged.unwrap_or_else(|_| Err("the merge broke off".into())).map_err(Unmerged::Unpatchable)?;
         if merged.len() > self.payload_max {
             let (actual, limit) = (merged.len(), self.payload_max);

@@ -262,7 +262,7 @@ impl Setting {
                 on_dead: Some(if self.blocks { OnDead::Block } else { OnDead::Continue }),
             }),
             keep_completed: Some(KeepOptions { for_ms: Some(self.keep_for_ms), max: Some(self.keep_max) }),
-            idempotency: Some(IdempotencyOptions { keep_ms: Some(self.key_keep_ms), max: None }),
+            idempotency: Some(IdempotencyOptions { keep_ms: Some(self.key_keep_ms), ..Default::default() }),
             dead_letter: Some(DeadLetterOptions {
                 owner: None,
                 max_replays: Some(self.max_replays),

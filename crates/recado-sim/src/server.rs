@@ -159,7 +159,7 @@ impl Server {
             command_queue_max: self.options.requests_max,
             payload_cache_bytes: self.options.cache_bytes,
             memory_bytes: self.options.memory_bytes,
-            merge_patch: payload::merge,
+            merge_patch: Arc::new(|patch, payload, _| payload::merge(patch, payload)),
         };
         let shard = Shard::open(Box::new(log), options)?;
         let handle = shard.handle();

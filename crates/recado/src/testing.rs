@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use recado_contract::schema::Schemas;
 use recado_core::{Page, Query};
 use recado_log::sim::SimDisk;
 use recado_log::{Durability, FileLog};
@@ -72,15 +73,17 @@ impl Recado {
         let began_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis);
         let time = Arc::new(HandClock { began_ms, elapsed: Mutex::default() });
         let own = Arc::clone(&time);
-        let started = tokio::task::spawn_blocking(move || start(own)).await;
+        let schemas = Arc::new(Schemas::default());
+        let merging = Arc::clone(&schemas);
+        let started = tokio::task::spawn_blocking(move || start(own, merging)).await;
         let started = started.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let service = started.map_err(|source| Error::Open { dir: "memory".into(), source: Arc::new(source) })?;
         let clock = Clock { time: Arc::clone(&time), shard: service.handle() };
-        Ok((Self::over(Backend::Embedded(Embedded::new(service, time))), clock))
+        Ok((Self::over(Backend::Embedded(Embedded::new(service, time, schemas))), clock))
     }
 }
 
-fn start(clock: Arc<HandClock>) -> Result<Service, OpenError> {
+fn start(clock: Arc<HandClock>, schemas: Arc<Schemas>) -> Result<Service, OpenError> {
     let options = FileOptions {
         durability: Durability::Os,
         segment_bytes: SEGMENT_BYTES,
@@ -96,7 +99,7 @@ fn start(clock: Arc<HandClock>) -> Result<Service, OpenError> {
         }
     });
     let (log, _) = FileLog::open(SimDisk::new(0).disk(), &options, wake)?;
-    let shard = shard_options(clock, CACHE_BYTES, MEMORY_BYTES)?;
+    let shard = shard_options(clock, schemas, CACHE_BYTES, MEMORY_BYTES)?;
     recado_shard::start(Box::new(log), shard, |ring| drop(bell.set(ring)))
 }
 

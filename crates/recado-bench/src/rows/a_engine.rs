@@ -116,7 +116,7 @@ fn start(dir: &std::path::Path, trace: SharedTrace) -> Result<Service> {
         }
     };
     let (log, _) = FileLog::open(Arc::new(disk), &FileOptions::default(), Arc::new(wake))?;
-    let mut options = Options::new(|_, _| Err("nothing is patched here".into()))?;
+    let mut options = Options::new(|_, _, _| Err("nothing is patched here".into()))?;
     options.memory_bytes = 8 << 30;
     let service = recado_shard::start(Box::new(log), options, |ring| drop(bell.set(ring)))?;
     Ok(service)

@@ -55,7 +55,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     progress(&format!("(g) {seconds} simulated seconds of churn"));
     let data = bench.scratch.fresh("g")?;
     let clock = Arc::new(SimulatedClock(AtomicU64::new(0)));
-    let mut options = Options::new(|_, _| Err("nothing is patched here".into()))?;
+    let mut options = Options::new(|_, _, _| Err("nothing is patched here".into()))?;
     options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
     let file = FileOptions { durability: Durability::Os, ..FileOptions::default() };
     let service = start_file(&data, &file, options)?;

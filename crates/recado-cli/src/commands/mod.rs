@@ -12,5 +12,6 @@ pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod serve;
 pub(crate) mod settle;
+pub(crate) mod types;
 pub(crate) mod version;
 pub(crate) mod work;

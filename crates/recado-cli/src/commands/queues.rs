@@ -271,7 +271,8 @@ fn set(client: &Client, ui: Ui, name: &str, options: &[String], file: Option<&Pa
     Ok(Exit::Ok)
 }
 
-fn read_config(file: &PathBuf) -> Result<Value, Failure> {
+/// Reads JSON from a file, or from standard input.
+pub(crate) fn read_config(file: &PathBuf) -> Result<Value, Failure> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
         std::io::stdin().lock().read_to_string(&mut text).map(|_| text)

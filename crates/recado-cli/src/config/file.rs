@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 
 /// The sections a file may have.
-const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues"];
+const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues", "types"];
 /// The keys of `[sqs]`.
 const SQS_KEYS: &[&str] = &["isolate", "sixtySecondRules", "keys"];
 /// The keys of `[server]`.
@@ -41,6 +41,8 @@ pub(crate) struct File {
     pub(crate) defaults: Value,
     /// `[queues.NAME]`.
     pub(crate) queues: BTreeMap<String, Value>,
+    /// `[types."NAME"]`.
+    pub(crate) types: BTreeMap<String, Value>,
     /// Line by JSON pointer.
     lines: HashMap<String, usize>,
 }
@@ -82,6 +84,7 @@ impl File {
             sqs: Map::new(),
             defaults: Value::Object(Map::new()),
             queues: BTreeMap::new(),
+            types: BTreeMap::new(),
             lines,
         };
         for (section, value) in root {
@@ -108,6 +111,7 @@ impl File {
                 self.sqs = members;
             }
             "defaults" => self.defaults = Value::Object(members),
+            "types" => self.types.extend(members),
             _ => {
                 for (name, options) in members {
                     if !options.is_object() {

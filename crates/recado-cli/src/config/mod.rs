@@ -2,6 +2,7 @@
 //! defaults. Every error names the layer its value came from.
 
 pub(crate) mod file;
+mod types;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,7 +121,7 @@ pub(crate) struct Sqs {
     pub(crate) keys: BTreeMap<String, String>,
 }
 
-/// `[defaults]` and `[queues.NAME]`, checked.
+/// `[defaults]`, `[queues.NAME]` and `[types."NAME"]`, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     /// The file they come from.
@@ -129,6 +130,8 @@ pub(crate) struct Queues {
     pub(crate) defaults: Value,
     /// Options by queue.
     pub(crate) named: BTreeMap<String, Value>,
+    /// Schemas by type and version.
+    pub(crate) types: types::Schemas,
 }
 
 /// Where a value came from.
@@ -370,7 +373,12 @@ fn public_url(setting: &Setting) -> Result<String, Failure> {
 /// Checks the options with the same code that checks `PUT /v1/queues/{q}`; its complaints get their line.
 fn queues(file: Option<&File>) -> Result<Queues, Failure> {
     let Some(file) = file else {
-        return Ok(Queues { file: None, defaults: Value::Object(Map::new()), named: BTreeMap::new() });
+        return Ok(Queues {
+            file: None,
+            defaults: Value::Object(Map::new()),
+            named: BTreeMap::new(),
+            types: BTreeMap::new(),
+        });
     };
     let check = |pointer: &str, options: &Value| {
         server::check_options(options).map_err(|errors| {
@@ -386,7 +394,12 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         }
         check(&pointer, options)?;
     }
-    Ok(Queues { file: Some(file.path.clone()), defaults: file.defaults.clone(), named: file.queues.clone() })
+    Ok(Queues {
+        file: Some(file.path.clone()),
+        defaults: file.defaults.clone(),
+        named: file.queues.clone(),
+        types: types::read(file)?,
+    })
 }
 
 #[cfg(test)]

@@ -15,5 +15,6 @@ mod readme;
 mod shutdown;
 mod storage;
 mod support;
+mod types;
 mod usage;
 mod workers;

@@ -7,6 +7,7 @@ mod job;
 mod keys;
 mod operator;
 mod queue;
+mod schema;
 mod service;
 
 use crate::event::{Event, LeaseState};
@@ -23,6 +24,7 @@ use job::{
 use keys::{key_saved, producer_advanced, request_answered};
 use operator::{audited, forget_task, noted, task_ended, task_set};
 use queue::{ensure_queue, queue_deleted, queue_set};
+use schema::{schema_removed, schema_set};
 use service::{globals_set, started};
 
 pub(crate) use operator::TASK_KEPT_MS;
@@ -105,6 +107,8 @@ pub fn apply(state: &mut State, position: u64, event: &Event) {
         }
         Event::GuardSet(record) => guard_set(state, position, record),
         Event::GuardEnded { key } => guard_ended(state, *key),
+        Event::SchemaSet(record) => schema_set(state, position, record),
+        Event::SchemaRemoved { number } => schema_removed(state, *number),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {
             if let Some(queue) = state.queues.get_mut(queue) {

@@ -25,6 +25,8 @@ pub(super) fn globals_set(state: &mut State, position: u64, globals: &Globals) {
     state.skew_ms = globals.skew_ms;
     if state.defaults != globals.defaults {
         state.defaults = globals.defaults.clone();
+        // Also of the queues that are still to come.
+        state.count_config_change();
         let numbers: Vec<u32> = state.queues.keys().copied().collect();
         numbers.into_iter().for_each(|number| resolve_settings(state, number));
     }

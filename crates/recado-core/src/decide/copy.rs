@@ -57,6 +57,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             let SettleEntry { seq, at, outcome, .. } = state.settles.table[number];
             Event::Settled { seq, at, outcome, is_end: true }
         }
+        ItemKind::Schema => Event::SchemaSet(Box::new(state.schemas[&number].record.clone())),
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }
@@ -87,6 +88,10 @@ impl State {
                 text(&record.actor) + record.action.len() + text(&record.queue) + record.detail.len()
             }
             ItemKind::Note => self.notes[plan.number].text.len(),
+            ItemKind::Schema => {
+                let record = &self.schemas[&plan.number].record;
+                record.kind.len() + record.text.len()
+            }
             ItemKind::Saved
             | ItemKind::Dedup
             | ItemKind::Producer

@@ -12,6 +12,7 @@ mod hand_off;
 mod operate;
 mod receive;
 mod retry;
+mod schema;
 mod settle;
 mod start;
 mod tasks;
@@ -61,6 +62,10 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         }
         Command::Patch(patch) => cancel::patch(state, moment, patch, draft),
         Command::Configure(configure) => operate::configure(state, moment, configure, draft),
+        Command::PutSchema(put) => schema::put(state, moment, put, draft),
+        Command::RemoveSchema { kind, version, source, actor } => {
+            schema::remove(state, moment, (kind, *version), *source, actor, draft)
+        }
         Command::SetDefaults(defaults) => {
             operate::set_defaults(state, defaults, draft);
             Ok(Reply::Done)

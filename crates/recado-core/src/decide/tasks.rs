@@ -8,6 +8,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -51,6 +52,8 @@ pub struct TaskStep {
     pub jobs: Vec<(u64, Place)>,
     /// How far the task is after each of them, for a step that takes only the first few.
     pub cursors: Vec<Cursor>,
+    /// With a patch, the schema of each of them.
+    pub schemas: Vec<Option<Arc<str>>>,
     /// The merge patch for each payload.
     pub patch: Option<Place>,
     /// Nothing is left after these.
@@ -71,6 +74,7 @@ impl TaskStep {
         Self {
             jobs: Vec::new(),
             cursors: Vec::new(),
+            schemas: Vec::new(),
             patch,
             last: false,
             due_at: None,
@@ -219,7 +223,15 @@ impl State {
             }
         }
         step.moved = step.cursor != record.cursor;
+        if step.patch.is_some() {
+            step.schemas = step.jobs.iter().map(|(seq, _)| self.schema_of(*seq)).collect();
+        }
         step
+    }
+
+    fn schema_of(&self, seq: u64) -> Option<Arc<str>> {
+        let lane = self.lane_name(&self.jobs[self.slot_of_seq(seq)?]);
+        self.schema(&lane.kind, lane.schema_version).map(|schema| Arc::clone(&schema.text))
     }
 
     fn next_listed(&self, seqs: &[u64], max: usize, step: &mut TaskStep) {

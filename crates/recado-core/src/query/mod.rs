@@ -6,6 +6,7 @@ mod cursor;
 mod dead;
 mod jobs;
 mod queues;
+mod schemas;
 mod tasks;
 
 use alloc::boxed::Box;
@@ -39,6 +40,12 @@ pub enum Query {
     Queues(Page),
     /// One queue's configuration.
     Queue(Box<str>),
+    /// What holds for a queue, also for one that is still to be made.
+    Settings(Box<str>),
+    /// All schemas.
+    Schemas,
+    /// Types with a schema, by name, and how many jobs of each version there are.
+    Types(Page),
     /// One queue's figures.
     Stats(Box<str>),
     /// Groups of alike failures of one queue, largest first.
@@ -146,6 +153,9 @@ pub enum Answer {
     Jobs { jobs: Vec<JobView>, cursor: Option<String> },
     Queues { queues: Vec<QueueEntry>, cursor: Option<String> },
     Queue(Box<QueueView>),
+    Settings(Box<Settings>),
+    Schemas(Vec<SchemaView>),
+    Types { types: Vec<TypeView>, cursor: Option<String> },
     Stats(Box<Stats>),
     Fingerprints { groups: Vec<FingerprintView>, cursor: Option<String> },
     Task(Box<TaskView>),
@@ -191,6 +201,39 @@ pub struct QueueView {
     pub paused: bool,
     /// Why.
     pub paused_reason: Option<Box<str>>,
+}
+
+/// The schema of one version of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaView {
+    /// The type.
+    pub kind: Box<str>,
+    /// The version.
+    pub version: u32,
+    /// JSON text.
+    pub text: Arc<str>,
+    /// Who made it.
+    pub source: Source,
+}
+
+/// A type and its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeView {
+    /// The type.
+    pub kind: Box<str>,
+    /// Those with a schema, and those of which there are jobs.
+    pub versions: Vec<VersionView>,
+}
+
+/// One version of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionView {
+    /// The version.
+    pub version: u32,
+    /// Who made its schema; `None` has none.
+    pub source: Option<Source>,
+    /// Unfinished and dead jobs.
+    pub jobs: u64,
 }
 
 /// A queue's figures. Rates are per second over 60 s, shares over 5 min.
@@ -308,6 +351,9 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::JobsOf { business_id, page } => jobs::of_business(state, presence, now, business_id, page),
         Query::Queues(page) => queues::list(state, presence, now, page),
         Query::Queue(name) => queues::view(state, name),
+        Query::Settings(name) => Ok(queues::settings(state, name)),
+        Query::Schemas => Ok(schemas::all(state)),
+        Query::Types(page) => schemas::types(state, page),
         Query::Stats(name) => queues::stats(state, presence, now, name),
         Query::Fingerprints { queue, page } => dead::fingerprints(state, queue, page),
         Query::Task(id) => tasks::task(state, *id),

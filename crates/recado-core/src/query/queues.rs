@@ -8,7 +8,7 @@ use super::cursor::after_name;
 use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats};
 use crate::decide::find_queue;
 use crate::figures::COUNT_WORDS;
-use crate::options::Visibility;
+use crate::options::{QueueOptions, Visibility};
 use crate::reply::{HeldBack, State as JobState};
 use crate::state::{Presence, Queue, Spot, State};
 
@@ -70,6 +70,12 @@ pub(super) fn names(state: &State, query: &NamesQuery) -> Answer {
     let mut wanted = begin_so.filter(|queue| query.redrives_to.as_ref().is_none_or(|to| queue.redrives_to(to)));
     let names: Vec<_> = wanted.by_ref().take(query.limit).map(|queue| queue.name.clone()).collect();
     Answer::Names { names, more: wanted.next().is_some() }
+}
+
+pub(super) fn settings(state: &State, name: &str) -> Answer {
+    let queue = state.names.get(name).map(|number| state.queue(*number));
+    let defaults = || QueueOptions::default().settings(&state.defaults);
+    Answer::Settings(Box::new(queue.map_or_else(defaults, |queue| queue.settings.clone())))
 }
 
 pub(super) fn stats(state: &State, presence: &Presence, now: u64, name: &str) -> Answered {

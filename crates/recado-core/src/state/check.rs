@@ -372,6 +372,7 @@ impl State {
         expect(ItemKind::Producer, &mut self.producers.iter().map(|(slot, _)| slot));
         expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));
         expect(ItemKind::Guard, &mut self.guards.iter().map(|(slot, _)| slot));
+        expect(ItemKind::Schema, &mut self.schemas.keys().copied());
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));

@@ -40,6 +40,9 @@ impl State {
             let record = GuardRecord { result: None, ..guard.record };
             line(&mut out, format_args!("guard {record:?} {:?}", guard.result));
         }
+        for schema in self.schemas.values() {
+            line(&mut out, format_args!("schema {:?}", schema.record));
+        }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };
             line(&mut out, format_args!("task {record:?} patch {:?}", task.patch));

@@ -10,6 +10,7 @@ mod keys;
 pub(crate) mod members;
 pub(crate) mod presence;
 mod queue;
+mod schema;
 mod settles;
 pub(crate) mod slab;
 pub(crate) mod standing;
@@ -34,6 +35,8 @@ pub use queue::LANES_MAX;
 pub(crate) use queue::{
     Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, NameOfLane, Note, Queue, Spot, Task,
 };
+pub(crate) use schema::Schema;
+pub use schema::{SCHEMA_BYTES_SUM_MAX, SCHEMAS_MAX};
 pub(crate) use settles::{SettleEntry, Settles};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};
@@ -95,6 +98,8 @@ pub struct State {
     pub(crate) open_guards: u64,
     pub(crate) notes: Table<Note>,
     pub(crate) settles: Settles,
+    /// Schemas by their number.
+    pub(crate) schemas: BTreeMap<u32, Schema>,
     pub(crate) tasks: BTreeMap<u64, Task>,
     /// Tasks that are at work.
     pub(crate) running: BTreeSet<u64>,
@@ -163,6 +168,7 @@ impl State {
             open_guards: 0,
             notes: Table::default(),
             settles: Settles::default(),
+            schemas: BTreeMap::new(),
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
             audit: BTreeMap::new(),
@@ -203,7 +209,7 @@ impl State {
         self.queues.get(&number).map(|queue| &*queue.name)
     }
 
-    /// Grows whenever a queue comes, goes or is configured: what was read of it before may be outdated then.
+    /// Grows whenever a queue comes, goes or is configured, or a schema does: what was read of it before may be outdated then.
     #[must_use]
     pub fn config_version(&self) -> u64 {
         self.config_version

@@ -11,7 +11,7 @@ use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
     AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, Guard, Job, Key, Note, ProducerEntry, Queue,
-    Rare, RequestEntry, Saved, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
+    Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -156,7 +156,8 @@ fn queue(record: &QueueRecord) -> Weight {
         let target = sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len());
         (size_of_val(&**sqs) + sqs.edge.len() + target) as u64
     });
-    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list + sqs)
+    let allow = options.payload.as_ref().map_or(0, |payload| payload.text_bytes() as u64);
+    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list + allow + sqs)
 }
 
 fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
@@ -202,6 +203,10 @@ impl State {
                 let texts = text(record.actor.as_deref()) + text(record.queue.as_deref());
                 let texts = texts + (record.action.len() + record.detail.len()) as u64;
                 Weight::both(texts).of_size(size_of::<AuditEntry>())
+            }
+            ItemKind::Schema => {
+                let record = &self.schemas[&number].record;
+                Weight::both((record.kind.len() + record.text.len()) as u64).of_size(boxed::<Schema>() + TIMER_BYTES)
             }
             ItemKind::Note => {
                 Weight::both(self.notes[number].text.len() as u64).of_size(size_of::<Note>() + INDEX_BYTES)

@@ -61,7 +61,7 @@ pub fn options(policy: &Policy) -> QueueOptions {
             on_dead: policy.on_dead_block.then_some(OnDead::Block),
         }),
         keep_completed: Some(KeepOptions { for_ms: Some(policy.keep), max: None }),
-        idempotency: Some(IdempotencyOptions { keep_ms: Some(policy.key_keep), max: None }),
+        idempotency: Some(IdempotencyOptions { keep_ms: Some(policy.key_keep), ..Default::default() }),
         dead_letter: Some(DeadLetterOptions {
             owner: None,
             max_replays: Some(policy.max_replays),

@@ -151,7 +151,8 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
     let keep = keep.as_deref().map(pair).map(|(age, max)| KeepOptions { for_ms: age.map(ms), max: max.map(number) });
     let idem = line.take("idem");
     let idem = idem.as_deref().map(pair);
-    let idem = idem.map(|(age, max)| IdempotencyOptions { keep_ms: age.map(ms), max: max.map(number) });
+    let idem =
+        idem.map(|(age, max)| IdempotencyOptions { keep_ms: age.map(ms), max: max.map(number), ..Default::default() });
     QueueOptions {
         owner: line.boxed("owner"),
         visibility: line.take_as("visibility", |text| Visibility::Fixed(ms(text))),
@@ -169,8 +170,10 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
             max_replays: line.take_as("maxreplays", number),
             max: line.take_as("deadmax", number),
         }),
-        payload: line.take_as("maxsize", number).map(|size| PayloadOptions { max_size_bytes: Some(size) }),
         sqs: sqs(line),
+        payload: line
+            .take_as("maxsize", number)
+            .map(|size| PayloadOptions { max_size_bytes: Some(size), ..Default::default() }),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use recado_contract::gate::Warned;
 use recado_core::{
     Action, Actor, Answer, Command, ErrorEntry, Filter, FingerprintView, JobId, NewTask, Place, Query, Rate, Replay,
     Reply, Select,
@@ -364,6 +365,7 @@ pub(crate) async fn acknowledge(
     responses(
         (status = 202, description = "started", body = ReplayBody),
         (status = 200, description = "with dryRun: what it would do", body = PreviewBody),
+        (status = 422, description = "secret-in-payload, schema-violation, unknown-type-version", body = crate::problem::Body, content_type = "application/problem+json"),
         OnQueue,
     ),
 )]
@@ -372,6 +374,9 @@ pub(crate) async fn replay(State(app): State<App>, Queue(queue): Queue, request:
     let body = body::json(request).await?;
     let (replay, reason, dry_run) = json::parse::<ReplayRequest<'_>>(&body)?.check()?;
     drop(body);
+    if let Some(patch) = &replay.patch {
+        check_patch(&app, &queue, patch, &replay).await?;
+    }
     if dry_run {
         return preview(&app, queue, replay).await;
     }
@@ -380,6 +385,25 @@ pub(crate) async fn replay(State(app): State<App>, Queue(queue): Queue, request:
         Reply::Task(view) => Ok(answer(StatusCode::ACCEPTED, &ReplayBody::new(&view))),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Checks a patch, and one payload as it would be with it. The others are checked when it is their turn: one that
+/// does not fit then is skipped, `unpatchable`.
+async fn check_patch(app: &App, queue: &str, patch: &[u8], replay: &Replay) -> Result<(), Problem> {
+    let policy = app.gate.policy(queue).await?;
+    let (mut faults, mut warned) = (Faults::default(), Warned::default());
+    policy.check_patch(patch, "/payloadPatch", &mut faults, &mut warned);
+    let query = Query::Preview { queue: queue.into(), replay: replay.clone() };
+    if let Answer::Preview { example: Some(view), .. } = app.shard.query(query).await? {
+        let job = filled(app, *view).await?;
+        if let Some(merged) = job.has_payload().then(|| merge_patch(patch, &job.payload).ok()).flatten() {
+            let (kind, version) = (&job.view.kind, job.view.schema_version);
+            policy.check_schema(kind, version, &merged, &mut faults);
+        }
+    }
+    faults.finish().inspect_err(|problem| app.rejected.count(queue, problem))?;
+    app.warned.add_taken(queue, warned);
+    Ok(())
 }
 
 async fn preview(app: &App, queue: Box<str>, replay: Replay) -> Result<Response, Problem> {

@@ -3,7 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use recado_core::{Answer, Enqueue, Enqueued, NewJob, Producer, Query, RequestKey, SavedAnswer, Settings};
+use recado_contract::gate::{Policy, Warned};
+use recado_core::{Enqueue, Enqueued, NewJob, Producer, RequestKey, SavedAnswer, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -108,7 +109,7 @@ pub(crate) struct EnqueuedJob<'a> {
         (status = 201, description = "durable", body = EnqueuedBody),
         (status = 200, description = "a line per durable chunk of a stream, then `done` or `problem`", body = String, content_type = "application/x-ndjson"),
         (status = 409, description = "duplicate-conflict, idempotency-in-progress, producer-gap", body = crate::problem::Body, content_type = "application/problem+json"),
-        (status = 422, description = "idempotency-key-reused", body = crate::problem::Body, content_type = "application/problem+json"),
+        (status = 422, description = "secret-in-payload, schema-violation, unknown-type-version, idempotency-key-reused", body = crate::problem::Body, content_type = "application/problem+json"),
         (status = 429, description = "queue-full", body = crate::problem::Body, content_type = "application/problem+json"),
         (status = 507, description = "storage-full", body = crate::problem::Body, content_type = "application/problem+json"),
         OnQueue,
@@ -132,10 +133,13 @@ pub(crate) async fn enqueue(
         return Ok(ndjson::stream(app, queue, request.into_body()));
     }
     let body = body::read(request.into_body(), BATCH_BYTES_MAX).await?;
-    let (mut enqueue, single) = match read(&body) {
-        Ok(read) => read,
-        Err(problem) => return Err(every_fault(&app, &queue, &body, problem).await),
-    };
+    let policy = app.gate.policy(&queue).await?;
+    let (mut enqueue, single) = read(&body).map_err(|problem| every_fault(&policy, &body, problem))?;
+    let warned = admit(&policy, &enqueue.jobs, single).map_err(|problem| {
+        let problem = every_fault(&policy, &body, problem);
+        app.rejected.count(&queue, &problem);
+        problem
+    })?;
     enqueue.queue = queue.clone();
     enqueue.create = app.create_queues;
     enqueue.request = key.map(|key| {
@@ -144,7 +148,12 @@ pub(crate) async fn enqueue(
     });
     drop(body);
     match app.shard.enqueue(enqueue).await {
-        Ok((saved, replayed)) => created(&app, saved, replayed).await,
+        Ok((saved, replayed)) => {
+            if !replayed {
+                app.warned.add_taken(&queue, warned);
+            }
+            created(&app, saved, replayed).await
+        }
         Err(error) => {
             let problem = refused(&app, &queue, error);
             Err(if single { problem.single() } else { problem })
@@ -190,25 +199,20 @@ fn read(body: &[u8]) -> Result<(Enqueue, bool), Problem> {
 
 /// Names all bad entries of a batch, whichever check each of them fails: also those that its queue would
 /// refuse, for these checks come only when nothing else is wrong.
-async fn every_fault(app: &App, queue: &str, body: &[u8], found: Problem) -> Problem {
+fn every_fault(policy: &Policy, body: &[u8], found: Problem) -> Problem {
     let Some(entries) = entries_of(body).filter(|_| found.errors().iter().any(|error| error.index.is_some())) else {
         return found;
     };
-    let settings = match app.shard.query(Query::Queue(queue.into())).await {
-        Ok(Answer::Queue(view)) => Some(view.settings),
-        _ => None,
-    };
     let now = time::now();
-    let mut faults = Faults::default();
+    let (mut faults, mut warned) = (Faults::default(), Warned::default());
     for (index, entry) in entries.into_iter().enumerate() {
         faults.entry(Some(index));
         match json::entry::<NewJobBody<'_>>(entry) {
             Err(error) => faults.add(error),
             Ok(job) => {
                 let job = job.check(now, &mut faults);
-                if let Some(settings) = &settings {
-                    check_with(settings, &job, &mut faults);
-                }
+                check_with(policy.settings(), &job, &mut faults);
+                policy.check(&job, &mut faults, &mut warned);
             }
         }
         if faults.is_full() {
@@ -216,6 +220,19 @@ async fn every_fault(app: &App, queue: &str, body: &[u8], found: Problem) -> Pro
         }
     }
     faults.finish().err().unwrap_or(found)
+}
+
+/// Checks every job by what its queue asks.
+fn admit(policy: &Policy, jobs: &[NewJob], single: bool) -> Result<Warned, Problem> {
+    let (mut faults, mut warned) = (Faults::default(), Warned::default());
+    for (index, job) in jobs.iter().enumerate() {
+        faults.entry((!single).then_some(index));
+        policy.check(job, &mut faults, &mut warned);
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish().map(|()| warned)
 }
 
 /// What the core checks of a job by its queue's configuration.

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use recado_contract::guard;
+use recado_contract::{gate, guard};
 use recado_core::{Command, GuardAction, GuardBegin, GuardUse, JobId, Reply};
 use recado_shard::Once;
 use serde::{Deserialize, Serialize};
@@ -273,9 +273,10 @@ pub(crate) async fn extend(
     }
 }
 
-async fn act(app: &App, wanted: GuardUse, mut faults: Faults) -> Result<(bool, Option<u64>), Problem> {
+async fn act(app: &App, mut wanted: GuardUse, mut faults: Faults) -> Result<(bool, Option<u64>), Problem> {
     guard::check_use(&wanted, &mut faults);
     faults.finish()?;
+    gate::mask_guard(&mut wanted);
     match app.shard.call(Command::GuardUse(wanted)).await? {
         Reply::Guarded { repeated, until } => Ok((repeated, until)),
         other => Err(unexpected(&other)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use recado_contract::gate::Warned;
 use recado_contract::job::{check_when, state};
 use recado_core::{
     Actor, Answer, Cancel, CancelTarget, Cancelled, Command, JobId, JobState, JobView, JobsQuery, Patch, Query,
@@ -177,6 +178,7 @@ async fn cancelled(app: &App, cancel: Cancel) -> Result<Vec<Cancelled>, Problem>
     request_body(content = PatchBody, content_type = "application/json"),
     responses(
         (status = 200, description = "the job as it is now", body = JobBody),
+        (status = 422, description = "secret-in-payload, schema-violation, unknown-type-version", body = crate::problem::Body, content_type = "application/problem+json"),
         (status = 409, description = "job-not-waiting", body = crate::problem::Body, content_type = "application/problem+json"),
         (status = 507, description = "storage-full", body = crate::problem::Body, content_type = "application/problem+json"),
         OnJob,
@@ -203,9 +205,23 @@ pub(crate) async fn patch(State(app): State<App>, Job(id): Job, request: Request
     }
     faults.finish()?;
     drop(body);
+    if let Some(payload) = &patch.payload {
+        check_payload(&app, id, payload).await?;
+    }
     app.shard.call(Command::Patch(patch)).await.map_err(|error| Problem::from(error).single())?;
     let job = filled(&app, look(&app, id).await?).await?;
     Ok(answer(StatusCode::OK, &JobBody::new(&job, true)?))
+}
+
+/// Checks another payload as an enqueue of it would be.
+async fn check_payload(app: &App, id: JobId, payload: &[u8]) -> Result<(), Problem> {
+    let job = look(app, id).await?;
+    let policy = app.gate.policy(&job.queue).await?;
+    let (mut faults, mut warned) = (Faults::default(), Warned::default());
+    policy.check_payload(&job.kind, job.schema_version, payload, &mut faults, &mut warned);
+    faults.finish().inspect_err(|problem| app.rejected.count(&job.queue, problem))?;
+    app.warned.add_taken(&job.queue, warned);
+    Ok(())
 }
 
 const LIST_PARAMS: [&str; 12] = [

@@ -14,6 +14,7 @@ mod receive;
 mod replays;
 mod settle;
 mod stats;
+mod types;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +26,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use recado_contract::gate::Gate;
 use recado_core::JobId;
 use recado_shard::Handle;
 use serde::Serialize;
@@ -35,7 +37,7 @@ use utoipa_axum::routes;
 use crate::openapi;
 use crate::origin::PublicUrl;
 use crate::problem::{Code, Problem};
-use crate::rejected::Rejected;
+use crate::reasons::Reasons;
 
 /// What every handler sees.
 #[derive(Clone)]
@@ -46,7 +48,12 @@ pub(crate) struct Shared {
     pub(crate) create_queues: bool,
     pub(crate) public: Option<PublicUrl>,
     pub(crate) durability: &'static str,
-    pub(crate) rejected: Rejected,
+    /// What each queue asks of its jobs.
+    pub(crate) gate: Gate,
+    /// Refused requests.
+    pub(crate) rejected: Reasons,
+    /// Jobs taken although something in them should not be there.
+    pub(crate) warned: Reasons,
     pub(crate) started: Instant,
     pub(crate) started_at: u64,
     /// True once the server stops; long polls end then.
@@ -95,6 +102,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dead::acknowledge))
         .routes(routes!(dead::replay))
         .routes(routes!(dead::discard))
+        .routes(routes!(types::list))
+        .routes(routes!(types::get, types::put, types::delete))
         .routes(routes!(guard::begin))
         .routes(routes!(guard::complete))
         .routes(routes!(guard::abort))

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use http_body_util::BodyExt;
+use recado_contract::gate::{Policy, Warned};
 use recado_core::{Command, Enqueue, NewJob, Reply};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -193,7 +194,12 @@ impl Stream {
         if chunk.is_empty() {
             return Ok(());
         }
-        let jobs = self.check(&chunk)?;
+        let policy = self.app.gate.policy(&self.queue).await.map_err(Problem::from)?;
+        let (jobs, warned) = self.check(&policy, &chunk).inspect_err(|problem| {
+            if problem.status() == 422 {
+                self.app.rejected.count(&self.queue, problem);
+            }
+        })?;
         let count = jobs.len();
         let enqueue = Enqueue { queue: self.queue.clone(), create: self.app.create_queues, jobs, ..Enqueue::default() };
         let from = self.accepted;
@@ -201,6 +207,7 @@ impl Stream {
         match self.app.shard.call(Command::Enqueue(enqueue)).await.map_err(refused)? {
             Reply::Enqueued { jobs, created, .. } => {
                 self.accepted += count;
+                self.app.warned.add_taken(&self.queue, warned);
                 let results = results(&self.app, &jobs).await?;
                 let chunk = EnqueuedBody { jobs: entries(&jobs, &results)?, created, duplicate: false };
                 self.say(&ChunkLine { from, chunk }).await
@@ -209,19 +216,23 @@ impl Stream {
         }
     }
 
-    fn check(&self, chunk: &[(usize, Bytes)]) -> Result<Vec<NewJob>, Problem> {
+    fn check(&self, policy: &Policy, chunk: &[(usize, Bytes)]) -> Result<(Vec<NewJob>, Warned), Problem> {
         let now = time::now();
-        let mut faults = Faults::default();
+        let (mut faults, mut warned) = (Faults::default(), Warned::default());
         let mut jobs = Vec::with_capacity(chunk.len());
         for (index, (line, bytes)) in chunk.iter().enumerate() {
             let index = self.accepted + index;
             faults.entry(Some(index));
             match json::parse::<NewJobBody<'_>>(bytes) {
-                Ok(job) => jobs.push(job.check(now, &mut faults)),
+                Ok(job) => {
+                    let job = job.check(now, &mut faults);
+                    policy.check(&job, &mut faults, &mut warned);
+                    jobs.push(job);
+                }
                 Err(problem) => return Err(problem.in_line(*line, index)),
             }
         }
-        faults.finish().map(|()| jobs)
+        faults.finish().map(|()| (jobs, warned))
     }
 
     async fn say(&self, line: &impl Serialize) -> Result<(), End> {

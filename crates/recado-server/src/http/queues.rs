@@ -174,7 +174,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> Result<Res
         };
     let line = |entry: &recado_core::QueueEntry| QueueLine {
         name: entry.name.to_string(),
-        source: source(entry.source),
+        source: source_word(entry.source),
         paused: entry.paused,
         stats: StatsBody::new(&app, &entry.name, &entry.stats),
     };
@@ -335,7 +335,7 @@ async fn look(app: &App, queue: Box<str>) -> Result<QueueView, Problem> {
 fn shown(status: StatusCode, view: &QueueView) -> Response {
     let body = QueueBody {
         name: view.name.to_string(),
-        source: source(view.source),
+        source: source_word(view.source),
         config: OptionsBody::from(&view.options),
         effective: OptionsBody::from(&view.settings),
         warnings: warnings(view),
@@ -358,7 +358,8 @@ fn warnings(view: &QueueView) -> Vec<String> {
     warnings
 }
 
-fn source(source: Source) -> &'static str {
+/// Who made a configuration or schema.
+pub(super) fn source_word(source: Source) -> &'static str {
     match source {
         Source::Auto => "auto",
         Source::Api => "api",

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use recado_contract::gate;
 use recado_contract::job::cut;
 use recado_core::{Failure, JobId, Outcome, Rejection, Settle, Settled};
 use serde::{Deserialize, Serialize};
@@ -198,8 +199,9 @@ impl<'a> SettledBody<'a> {
 impl SettleBody<'_> {
     fn check(&self) -> Result<Settle, Problem> {
         let mut faults = Faults::default();
-        let outcome = self.outcome(&mut faults);
+        let mut outcome = self.outcome(&mut faults);
         faults.finish()?;
+        gate::mask(&mut outcome);
         Ok(Settle { job: Some(job_id(&self.id)?), receipt: self.receipt.clone(), outcome })
     }
 

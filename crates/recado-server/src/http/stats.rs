@@ -53,6 +53,8 @@ pub(crate) struct StatsBody {
     arrived: u64,
     /// Refused requests by reason.
     rejected: BTreeMap<String, u64>,
+    /// Jobs taken with something in them that should not be there, by reason.
+    warned: BTreeMap<String, u64>,
     consumers: Vec<ConsumerBody>,
     effective: EffectiveBody,
     /// Jobs that are not handed out, by reason.
@@ -127,6 +129,7 @@ impl StatsBody {
             forwarded: total("forwarded"),
             arrived: total("arrived"),
             rejected: app.rejected.of(queue),
+            warned: app.warned.of(queue),
             consumers: stats.consumers.iter().map(ConsumerBody::new).collect(),
             effective: EffectiveBody {
                 visibility_timeout: ChoiceBody {

@@ -1,6 +1,6 @@
 //! The fields of a queue's options, and how they are written.
 
-use recado_core::{Backoff, BackoffCurve, Jitter, OnDead, QueueOptions, Settings, Visibility};
+use recado_core::{Backoff, BackoffCurve, Jitter, OnDead, OnFinding, QueueOptions, Settings, Visibility};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -189,6 +189,9 @@ pub(crate) struct IdempotencyBody {
     /// Keys the queue may hold; 1,000,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max: Option<u64>,
+    /// Jobs without an idempotency key are refused; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) required: Option<bool>,
 }
 
 /// Dead-letter queue.
@@ -215,6 +218,58 @@ pub(crate) struct PayloadBody {
     /// Largest payload, at most `1MiB`; `64KiB` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_size: Option<String>,
+    /// What becomes of a job with a secret in it; `reject` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) secrets: Option<OnFindingWord>,
+    /// What becomes of a job with data about people in it; `warn` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) personal_data: Option<OnFindingWord>,
+    /// Fields that may hold anything: JSON pointers from the job, `*` for any one part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allow: Option<Vec<String>>,
+    /// Only types and versions with a schema are taken; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) require_schema: Option<bool>,
+    /// Jobs without a business id are refused; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) require_business_id: Option<bool>,
+}
+
+/// What becomes of a job that holds what it should not.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = OnFinding)]
+pub(crate) enum OnFindingWord {
+    /// It is refused.
+    Reject,
+    /// It is taken and counted.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+impl From<OnFinding> for OnFindingWord {
+    fn from(on: OnFinding) -> Self {
+        match on {
+            OnFinding::Reject => Self::Reject,
+            OnFinding::Warn => Self::Warn,
+            OnFinding::Off => Self::Off,
+        }
+    }
+}
+
+impl From<OnFindingWord> for OnFinding {
+    fn from(word: OnFindingWord) -> Self {
+        match word {
+            OnFindingWord::Reject => Self::Reject,
+            OnFindingWord::Warn => Self::Warn,
+            OnFindingWord::Off => Self::Off,
+        }
+    }
+}
+
+fn texts(texts: &[Box<str>]) -> Vec<String> {
+    texts.iter().map(|text| text.to_string()).collect()
 }
 
 fn visibility_text(visibility: Visibility) -> String {
@@ -281,19 +336,24 @@ impl From<&QueueOptions> for OptionsBody {
                 .keep_completed
                 .as_ref()
                 .map(|keep| KeepField::Both(KeepBody { for_: keep.for_ms.map(duration::text), max: keep.max })),
-            idempotency: options
-                .idempotency
-                .as_ref()
-                .map(|keys| IdempotencyBody { keep: keys.keep_ms.map(duration::text), max: keys.max }),
+            idempotency: options.idempotency.as_ref().map(|keys| IdempotencyBody {
+                keep: keys.keep_ms.map(duration::text),
+                max: keys.max,
+                required: keys.required,
+            }),
             dead_letter: options.dead_letter.as_ref().map(|dead| DeadLetterBody {
                 owner: dead.owner.as_deref().map(str::to_owned),
                 max_replays: dead.max_replays.map(u64::from),
                 max: dead.max,
             }),
-            payload: options
-                .payload
-                .as_ref()
-                .map(|payload| PayloadBody { max_size: payload.max_size_bytes.map(size::text) }),
+            payload: options.payload.as_ref().map(|payload| PayloadBody {
+                max_size: payload.max_size_bytes.map(size::text),
+                secrets: payload.secrets.map(Into::into),
+                personal_data: payload.personal_data.map(Into::into),
+                allow: payload.allow.as_deref().map(texts),
+                require_schema: payload.require_schema,
+                require_business_id: payload.require_business_id,
+            }),
         }
     }
 }
@@ -327,13 +387,21 @@ impl From<&Settings> for OptionsBody {
             idempotency: Some(IdempotencyBody {
                 keep: Some(duration::text(settings.key_keep_ms)),
                 max: Some(settings.key_max),
+                required: Some(settings.require_key),
             }),
             dead_letter: Some(DeadLetterBody {
                 owner: settings.dead_owner.as_deref().map(str::to_owned),
                 max_replays: Some(settings.max_replays.into()),
                 max: Some(settings.dead_max),
             }),
-            payload: Some(PayloadBody { max_size: Some(size::text(settings.payload_max_bytes)) }),
+            payload: Some(PayloadBody {
+                max_size: Some(size::text(settings.payload_max_bytes)),
+                secrets: Some(settings.secrets.into()),
+                personal_data: Some(settings.personal_data.into()),
+                allow: Some(texts(&settings.allow)),
+                require_schema: Some(settings.require_schema),
+                require_business_id: Some(settings.require_business_id),
+            }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How options are read: ranges of the contract, every fault named.
 
+use recado_contract::gate::check_allow;
 use recado_core::{
     Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
     PayloadOptions, QueueOptions, Visibility,
@@ -66,17 +67,26 @@ fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
         idempotency: body.idempotency.map(|keys| IdempotencyOptions {
             keep_ms: time(keys.keep.as_deref(), "/idempotency/keep", (0, DELAY_MS_MAX), faults),
             max: count(keys.max, "/idempotency/max", 1, faults),
+            required: keys.required,
         }),
         dead_letter: body.dead_letter.map(|dead| DeadLetterOptions {
             owner: owner(dead.owner, "/deadLetter/owner", faults),
             max_replays: small(dead.max_replays, "/deadLetter/maxReplays", 0, REPLAYS_MAX, faults),
             max: count(dead.max, "/deadLetter/max", 1, faults),
         }),
-        payload: body
-            .payload
-            .map(|payload| PayloadOptions { max_size_bytes: max_size(payload.max_size.as_deref(), faults) }),
         // It is set through SQS; what is there stays.
         sqs: None,
+        payload: body.payload.map(|payload| PayloadOptions {
+            max_size_bytes: max_size(payload.max_size.as_deref(), faults),
+            secrets: payload.secrets.map(Into::into),
+            personal_data: payload.personal_data.map(Into::into),
+            allow: payload.allow.map(|allow| {
+                check_allow(&allow, "/payload/allow", faults);
+                allow.into_iter().map(Into::into).collect()
+            }),
+            require_schema: payload.require_schema,
+            require_business_id: payload.require_business_id,
+        }),
     }
 }
 
@@ -232,6 +242,8 @@ mod tests {
             json!({"backoff": {"kind": "list", "delays": ["1s", "5m"], "jitter": "equal"}}),
             json!({"groups": {"ordered": true, "fair": false, "maxInFlight": 3, "onDead": "block"}}),
             json!({"keepCompleted": {"for": "1h", "max": 0}, "idempotency": {"keep": "7d", "max": 5}}),
+            json!({"payload": {"secrets": "warn", "personalData": "off", "allow": ["/payload/a"], "requireSchema": true, "requireBusinessId": false}}),
+            json!({"idempotency": {"required": true}}),
             json!({"deadLetter": {"owner": "x", "maxReplays": 0, "max": 1}, "payload": {"maxSize": "1MiB"}}),
         ] {
             let options = parse(&value).unwrap();
@@ -263,6 +275,8 @@ mod tests {
             (json!({"keepCompleted": 3}), "/keepCompleted"),
             (json!({"keepCompleted": {"fro": "1h"}}), "/keepCompleted/fro"),
             (json!({"payload": {"maxSize": "2MiB"}}), "/payload/maxSize"),
+            (json!({"payload": {"secrets": "refuse"}}), "/payload/secrets"),
+            (json!({"payload": {"allow": ["/payload/a", "b"]}}), "/payload/allow/1"),
             (json!({"rateLimit": {"jobs": 1, "per": "1s"}}), "/rateLimit"),
             (json!([]), ""),
         ] {
@@ -282,7 +296,11 @@ mod tests {
         assert_eq!(effective["maxAttempts"], 5);
         assert_eq!(effective["maxDeliveries"], 50);
         assert_eq!(effective["backoff"]["base"], "10s");
-        assert_eq!(effective["payload"]["maxSize"], "64KiB");
+        assert_eq!(
+            effective["payload"],
+            json!({"maxSize": "64KiB", "secrets": "reject", "personalData": "warn", "allow": [],
+                "requireSchema": false, "requireBusinessId": false})
+        );
         assert_eq!(effective["keepCompleted"], json!({"for": "1h", "max": 10000}));
     }
 }

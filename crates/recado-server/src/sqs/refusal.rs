@@ -1,5 +1,6 @@
 //! What the engine's refusals are in the words of SQS.
 
+use recado_contract::scan::mask_text;
 use recado_core::Rejection;
 use recado_shard::Error;
 use recado_sqs::{Code, SqsError};
@@ -10,6 +11,11 @@ use crate::problem::Problem;
 pub(super) fn of_body(problem: &Problem) -> SqsError {
     let code = if problem.status() == 413 { Code::RequestTooLarge } else { Code::MalformedInput };
     SqsError::new(code, problem.detail().to_owned())
+}
+
+/// A message that its queue has something against.
+pub(super) fn of_message(problem: &Problem) -> SqsError {
+    SqsError::new(Code::InvalidMessageContents, mask_text(problem.detail()).into_owned())
 }
 
 /// A request that the engine refused.

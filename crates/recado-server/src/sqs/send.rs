@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use recado_contract::faults::Faults;
+use recado_contract::gate::{Policy, Warned};
 use recado_core::{Dedup, Enqueue, Enqueued, NewJob, OnDuplicate, When};
 use recado_sqs::answer::{Batch, Failure, Sent, SentEntry};
 use recado_sqs::message::{AttributeValue, Message, MessageAttribute, MessageAttributes};
@@ -41,19 +43,24 @@ struct Header {
 
 pub(super) async fn send(app: &App, caller: &Caller, asked: SendMessage) -> Result<Answer, SqsError> {
     let queue = queue::find(app, caller, &asked.queue).await?;
-    let job = job(&queue, &asked.message)?;
-    let enqueued = enqueue(app, &queue, vec![job]).await?;
+    let policy = app.gate.policy(&queue.native).await.map_err(refusal::of)?;
+    let mut warned = Warned::default();
+    let job = admit(app, &queue, &policy, job(&queue, &asked.message)?, &mut warned)?;
+    let enqueued = enqueue(app, &queue, vec![job], warned).await?;
     let first = enqueued.first().ok_or_else(|| refusal::unexpected(&"no job"))?;
     Ok(Answer::SendMessage(sent(&queue, &asked.message, first)))
 }
 
 pub(super) async fn send_batch(app: &App, caller: &Caller, asked: SendMessageBatch) -> Result<Answer, SqsError> {
     let queue = queue::find(app, caller, &asked.queue).await?;
-    let mut batch = Batch::default();
+    let policy = app.gate.policy(&queue.native).await.map_err(refusal::of)?;
+    let (mut batch, mut warned) = (Batch::default(), Warned::default());
     let (mut good, mut jobs) = (Vec::new(), Vec::new());
     for Entry { id, content } in asked.entries {
-        let made =
-            content.and_then(|message| job(&queue, &message).map_err(SqsError::in_batch).map(|job| (message, job)));
+        let made = content.and_then(|message| {
+            let job = job(&queue, &message).and_then(|job| admit(app, &queue, &policy, job, &mut warned));
+            job.map_err(SqsError::in_batch).map(|job| (message, job))
+        });
         match made {
             Ok((message, job)) => {
                 good.push((id, message));
@@ -63,7 +70,7 @@ pub(super) async fn send_batch(app: &App, caller: &Caller, asked: SendMessageBat
         }
     }
     if !jobs.is_empty() {
-        let enqueued = enqueue(app, &queue, jobs).await?;
+        let enqueued = enqueue(app, &queue, jobs, warned).await?;
         let entry =
             |((id, message), job): ((String, Message), &Enqueued)| SentEntry { id, sent: sent(&queue, &message, job) };
         batch.successful = good.into_iter().zip(&enqueued).map(entry).collect();
@@ -71,9 +78,24 @@ pub(super) async fn send_batch(app: &App, caller: &Caller, asked: SendMessageBat
     Ok(Answer::SendMessageBatch(batch))
 }
 
-async fn enqueue(app: &App, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, SqsError> {
+/// Checks a message by what its queue asks of every job.
+fn admit(app: &App, queue: &Queue, policy: &Policy, job: NewJob, warned: &mut Warned) -> Result<NewJob, SqsError> {
+    let (mut faults, before) = (Faults::default(), *warned);
+    policy.check(&job, &mut faults, warned);
+    match faults.finish() {
+        Ok(()) => Ok(job),
+        Err(problem) => {
+            *warned = before;
+            app.rejected.count(&queue.native, &problem);
+            Err(refusal::of_message(&problem))
+        }
+    }
+}
+
+async fn enqueue(app: &App, queue: &Queue, jobs: Vec<NewJob>, warned: Warned) -> Result<Vec<Enqueued>, SqsError> {
     let enqueue = Enqueue { queue: queue.native.clone(), create: false, jobs, producer: None, request: None };
     let (saved, _) = app.shard.enqueue(enqueue).await.map_err(refusal::of)?;
+    app.warned.add_taken(&queue.native, warned);
     Ok(saved.jobs)
 }
 

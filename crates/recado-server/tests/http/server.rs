@@ -38,6 +38,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
         sqs: SqsConfig::default(),
+        types: BTreeMap::new(),
     }
 }
 
@@ -61,7 +62,8 @@ impl Server {
             batch_bytes_max: SEGMENT_BYTES as usize / 2,
             ..FileOptions::default()
         };
-        let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
+        let options =
+            recado_shard::Options::new(|patch, payload, _| recado_server::merge_patch(patch, payload)).unwrap();
         recado_shard::start_file(dir.path(), &file, options).unwrap().stop().unwrap();
         Self::start_in(dir, change)
     }
@@ -113,7 +115,7 @@ impl Server {
 
     pub(crate) fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
         let running = self.running.as_ref().unwrap();
-        self.runtime.block_on(running.reload(QueueOptions::default(), queues))
+        self.runtime.block_on(running.reload(QueueOptions::default(), queues, &BTreeMap::new()))
     }
 
     /// Begins the stop, and gives back what waits for its end.

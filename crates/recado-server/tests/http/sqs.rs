@@ -422,3 +422,30 @@ fn with_keys_a_request_must_be_signed_with_one() {
     assert_eq!(refused(&signed("AKIAOTHER")), (403, "InvalidClientTokenId;Sender".into()));
     assert_eq!(refused(&signed("AKIAKNOWN")), (403, "SignatureDoesNotMatch;Sender".into()));
 }
+
+#[test]
+fn messages_are_checked_by_what_their_queue_asks_of_jobs() {
+    let server = start();
+    // In parts: nothing that looks like a key stands in this file.
+    let secret = ["sk", "_live_"].concat() + &"a1B2".repeat(6);
+    let url = server.make("made", &json!({}));
+    server.send(&url, &format!("use {secret}"));
+    assert_eq!(server.stats("made")["warned"], json!({"secret-in-payload": 1}), "a queue made here only counts");
+
+    server.json("PUT", "/v1/queues/native", "{}").expect(201);
+    let url = url.replace("/made", "/native");
+    server.sqs_ok("TagQueue", &json!({ "QueueUrl": url, "Tags": {"a": "b"} }));
+    let bad = json!({ "QueueUrl": url, "MessageBody": format!("use {secret}") });
+    let (status, code, message) = server.sqs_refused("SendMessage", &bad);
+    assert_eq!((status, &*code), (400, "InvalidMessageContents"));
+    assert!(message.contains(r#"allow=["/payload"]"#) && !message.contains(&secret), "{message}");
+
+    let attribute = json!({"k": {"DataType": "String", "StringValue": secret}});
+    let entries = json!([{"Id": "a", "MessageBody": "fine"},
+        {"Id": "b", "MessageBody": "fine", "MessageAttributes": attribute}]);
+    let sent = server.sqs_ok("SendMessageBatch", &json!({ "QueueUrl": url, "Entries": entries }));
+    assert_eq!((&sent["Successful"][0]["Id"], &sent["Failed"][0]["Id"]), (&json!("a"), &json!("b")), "{sent}");
+    assert_eq!(sent["Failed"][0]["Code"], "InvalidMessageContents", "{sent}");
+    assert_eq!(server.stats("native")["rejected"], json!({"secret-in-payload": 2}));
+    assert_eq!(bodies(&server.take(&url, 10)), ["fine"]);
+}

@@ -28,7 +28,7 @@ impl Drop for Directory {
 
 fn serve(directory: &Path) -> Service {
     let file = FileOptions { segment_bytes: 1 << 20, ..FileOptions::default() };
-    let options = Options::new(|_, payload| Ok(payload.to_vec())).unwrap();
+    let options = Options::new(|_, payload, _| Ok(payload.to_vec())).unwrap();
     start_file(directory, &file, options).unwrap()
 }
 

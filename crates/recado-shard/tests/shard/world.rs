@@ -105,7 +105,7 @@ impl World {
             command_queue_max: set.command_queue_max,
             payload_cache_bytes: set.payload_cache_bytes,
             memory_bytes: 1 << 30,
-            merge_patch: append_patch,
+            merge_patch: Arc::new(append_patch),
         };
         let shard = Shard::open(Box::new(log), options).unwrap();
         let handle = shard.handle();
@@ -307,7 +307,7 @@ pub(crate) fn fail(message: &str, retryable: bool) -> Outcome {
 }
 
 /// Stands in for a merge patch: payloads that are not objects cannot be patched.
-fn append_patch(patch: &[u8], payload: &[u8]) -> Result<Vec<u8>, String> {
+fn append_patch(patch: &[u8], payload: &[u8], _: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
     match payload {
         [b'{', b'!', ..] => panic!("a merge that breaks off"),
         [b'{', ..] => Ok([payload, patch].concat()),

@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use recado_contract::faults::Faults;
+use recado_contract::gate::{self, Gate, Warned};
 use recado_contract::limits::PAGE_MAX;
 use recado_contract::problem::Problem;
+use recado_contract::schema::Schemas;
 use recado_core::{
     Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Delivered, Enqueue, ErrorEntry, JobId, JobState,
     JobsQuery, NewJob, Page, Query, Receive, Rejection, Reply, Settle,
@@ -47,6 +50,8 @@ pub(crate) struct Embedded {
     pub(crate) handle: Handle,
     clock: Arc<dyn Clock>,
     service: Mutex<Option<Service>>,
+    /// What each queue asks of its jobs.
+    gate: Gate,
 }
 
 impl Embedded {
@@ -54,22 +59,34 @@ impl Embedded {
         let opening = dir.clone();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let own = Arc::clone(&clock);
+        let schemas = Arc::new(Schemas::default());
+        let merging = Arc::clone(&schemas);
         let opened = blocking(move || {
             let durability = if options.is_power_safe { Durability::Sync } else { Durability::Os };
             let file = FileOptions { durability, segment_bytes: options.segment_bytes, ..FileOptions::default() };
-            let shard = shard_options(own, options.payload_cache_bytes, options.memory_bytes)?;
+            let shard = shard_options(own, merging, options.payload_cache_bytes, options.memory_bytes)?;
             recado_shard::start_file(&opening, &file, shard)
         })
         .await;
         let service = opened.map_err(|source| Error::Open { dir, source: Arc::new(source) })?;
-        Ok(Self::new(service, clock))
+        Ok(Self::new(service, clock, schemas))
     }
 
-    pub(crate) fn new(service: Service, clock: Arc<dyn Clock>) -> Self {
-        Self { handle: service.handle(), clock, service: Mutex::new(Some(service)) }
+    /// `schemas` are those that the service's [`shard_options`] were made with.
+    pub(crate) fn new(service: Service, clock: Arc<dyn Clock>, schemas: Arc<Schemas>) -> Self {
+        let handle = service.handle();
+        let gate = Gate::new(handle.clone(), schemas);
+        Self { handle, clock, service: Mutex::new(Some(service)), gate }
     }
 
     pub(crate) async fn enqueue(&self, queue: &str, jobs: Vec<NewJob>) -> Result<Vec<Option<Placed>>, Error> {
+        let policy = self.gate.policy(queue).await?;
+        let (mut faults, mut warned) = (Faults::default(), Warned::default());
+        for (index, job) in jobs.iter().enumerate() {
+            faults.entry(Some(index));
+            policy.check(job, &mut faults, &mut warned);
+        }
+        faults.finish().map_err(Error::Refused)?;
         let enqueue = Enqueue { queue: queue.into(), create: true, jobs, producer: None, request: None };
         let (saved, _) = self.handle.enqueue(enqueue).await?;
         let placed = |job: recado_core::Enqueued| Placed { id: job.id, deduplicated: job.duplicate.is_some() };
@@ -79,9 +96,10 @@ impl Embedded {
     pub(crate) async fn receive(
         &self,
         receive: &Receive,
-        settle: Vec<Settle>,
+        mut settle: Vec<Settle>,
         times: Times,
     ) -> Result<Received, Error> {
+        settle.iter_mut().for_each(|settle| gate::mask(&mut settle.outcome));
         // No answer gets lost here.
         let receive = Receive { attempt_id: None, ..receive.clone() };
         let received = self.handle.receive(receive, settle, times.wait).await?;
@@ -118,7 +136,8 @@ impl Embedded {
         }
     }
 
-    pub(crate) async fn settle(&self, settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
+    pub(crate) async fn settle(&self, mut settle: Vec<Settle>) -> Result<SettleAnswer, Error> {
+        settle.iter_mut().for_each(|settle| gate::mask(&mut settle.outcome));
         Ok(answer(self.handle.settle(settle).await?, Vec::new()))
     }
 
@@ -176,10 +195,13 @@ impl Drop for Embedded {
 
 pub(crate) fn shard_options(
     clock: Arc<dyn Clock>,
+    schemas: Arc<Schemas>,
     payload_cache_bytes: usize,
     memory_bytes: u64,
 ) -> Result<recado_shard::Options, OpenError> {
-    let options = recado_shard::Options::new(recado_contract::merge_patch)?;
+    let merge =
+        move |patch: &[u8], payload: &[u8], schema: Option<&Arc<str>>| schemas.merge_patch(patch, payload, schema);
+    let options = recado_shard::Options::new(merge)?;
     Ok(recado_shard::Options { clock, payload_cache_bytes, memory_bytes, ..options })
 }
 

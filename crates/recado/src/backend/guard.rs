@@ -1,7 +1,7 @@
 //! Guards, on either side.
 
 use recado_contract::faults::Faults;
-use recado_contract::guard;
+use recado_contract::{gate, guard};
 use recado_core::{Command, GuardBegin, GuardUse};
 use recado_shard::Once;
 
@@ -18,10 +18,11 @@ impl Backend {
     }
 
     /// Ends or extends work under a key.
-    pub(crate) async fn use_guard(&self, wanted: GuardUse) -> Result<(), Error> {
+    pub(crate) async fn use_guard(&self, mut wanted: GuardUse) -> Result<(), Error> {
         let mut faults = Faults::default();
         guard::check_use(&wanted, &mut faults);
         faults.finish().map_err(Error::Refused)?;
+        gate::mask_guard(&mut wanted);
         match self {
             Self::Embedded(embedded) => {
                 embedded.handle.call(Command::GuardUse(wanted)).await?;

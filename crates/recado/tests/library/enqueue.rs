@@ -12,6 +12,8 @@ over_both! {
     options_arrive
     a_batch_is_in_whole_or_names_each_bad_job
     a_bad_job_is_refused_alike
+    what_a_queue_does_not_take_is_refused_and_nothing_else
+    what_a_worker_says_is_masked
     jobs_of_many_callers_stand_each_for_themselves
     equal_keys_make_one_job_and_one_effect
     a_cancelled_job_does_not_run
@@ -101,6 +103,66 @@ async fn a_bad_job_is_refused_alike(world: World) {
         let named = problem.errors().first().map(|error| (error.index, error.pointer.as_str()));
         assert_eq!((problem.code(), named), (code, pointer.map(|pointer| (None, pointer))), "{error}");
     }
+}
+
+/// Made up, and in parts: nothing that looks like a key stands in this file.
+fn secret() -> String {
+    ["sk", "_live_"].concat() + &"a1B2".repeat(6)
+}
+
+async fn what_a_queue_does_not_take_is_refused_and_nothing_else(world: World) {
+    let send = |number: usize| {
+        let recado = world.recado.clone();
+        let to = if number % 10 == 0 { secret() } else { number.to_string() };
+        tokio::spawn(async move { recado.enqueue(mail(to)).await })
+    };
+    let sent: Vec<_> = (0..100).map(send).collect();
+    for (number, sent) in sent.into_iter().enumerate() {
+        match sent.await.unwrap() {
+            Ok(_) => assert_ne!(number % 10, 0, "a secret came in"),
+            Err(error) => {
+                assert_eq!((number % 10, error.code()), (0, Some("secret-in-payload")), "{error}");
+                assert!(!error.to_string().contains(&secret()) && error.to_string().contains("/payload/to"), "{error}");
+            }
+        }
+    }
+    let error = world.recado.enqueue_all([mail("a"), mail(secret())]).await.unwrap_err();
+    let recado::Error::Refused(problem) = &error else { panic!("{error}") };
+    assert_eq!((problem.code(), problem.errors()[0].index), ("secret-in-payload", Some(1)));
+}
+
+async fn what_a_worker_says_is_masked(world: World) {
+    let recado = &world.recado;
+    let fail = async |_: recado::Ctx, _: Mail| {
+        Err::<String, _>(recado::JobError::permanent(std::io::Error::other(format!("401 for {}", secret()))))
+    };
+    let id = recado.enqueue(mail(1)).await.unwrap().id.unwrap();
+    Worker::builder(recado).handle(fail).build().unwrap().drain().await.unwrap();
+    let job = reaches(recado, id, "dead").await;
+    let told: Vec<_> = job.errors().iter().map(|error| error.message.to_string()).collect();
+    assert_eq!(told, ["401 for ***"]);
+}
+
+/// Schemas are in the directory, whoever opens it.
+#[tokio::test]
+async fn an_embedded_queue_holds_jobs_to_their_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = crate::support::serve(dir.path()).await;
+    let schema = r#"{"properties":{"to":{"maxLength":3}}}"#;
+    let url = format!("http://{}/v1/types/mail.send/versions/1", server.local_addr());
+    let put = reqwest::Client::new().put(url).header("content-type", "application/json").body(schema);
+    assert_eq!(put.send().await.unwrap().status(), 201);
+    server.stop().await.unwrap();
+    let recado = recado::Recado::open_with(dir.path(), crate::support::options()).await.unwrap();
+    let error = recado.enqueue(mail("long")).await.unwrap_err();
+    let recado::Error::Refused(problem) = &error else { panic!("{error}") };
+    let fault = &problem.errors()[0];
+    assert_eq!(
+        (problem.code(), &*fault.pointer, fault.rule.as_deref()),
+        ("schema-violation", "/payload/to", Some("maxLength"))
+    );
+    recado.enqueue(mail("abc")).await.unwrap();
+    recado.close().await.unwrap();
 }
 
 async fn jobs_of_many_callers_stand_each_for_themselves(world: World) {

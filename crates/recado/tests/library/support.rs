@@ -74,7 +74,8 @@ pub(crate) async fn serve(dir: &Path) -> Running {
     let made = dir.to_path_buf();
     // A log keeps the size of segment it was made with.
     let make = move || {
-        let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
+        let options =
+            recado_shard::Options::new(|patch, payload, _| recado_server::merge_patch(patch, payload)).unwrap();
         recado_shard::start_file(&made, &file, options).unwrap().stop().unwrap();
     };
     tokio::task::spawn_blocking(make).await.unwrap();
@@ -90,6 +91,7 @@ pub(crate) async fn serve(dir: &Path) -> Running {
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
         sqs: recado_server::SqsConfig::default(),
+        types: BTreeMap::new(),
     };
     recado_server::start(config).await.unwrap()
 }

@@ -224,7 +224,7 @@ pub(crate) fn make_small_log(data: &Path) {
 pub(crate) fn make_log(data: &Path, segment_bytes: u64) {
     let file =
         recado_log::Options { segment_bytes, durability: recado_log::Durability::Os, ..recado_log::Options::default() };
-    let options = recado_shard::Options::new(recado_server::merge_patch).unwrap();
+    let options = recado_shard::Options::new(|patch, payload, _| recado_server::merge_patch(patch, payload)).unwrap();
     recado_shard::start_file(data, &file, options).unwrap().stop().unwrap();
 }
 
