@@ -12,7 +12,8 @@ fn a_version_from_its_schema_to_its_drain() {
     let dir = Dir::new();
     let server = Server::start(&dir.path().join("data"));
     let schema = dir.write("mail-1.json", r#"{"type":"object","required":["deliveryId"]}"#);
-    server.run(&["types", "put", "email.send", "1", &schema]).expect(0).says("email.send version 1 has its schema");
+    let put = server.run(&["types", "put", "email.send", "1", &schema]).expect(0).out;
+    assert!(put.contains("email.send version 1 has its schema"), "{put}");
     assert_eq!(server.json(&["types", "show", "email.send", "1"])["required"], json!(["deliveryId"]));
     server
         .run(&["enqueue", "email", "email.send", "{}"])
@@ -26,7 +27,8 @@ fn a_version_from_its_schema_to_its_drain() {
     assert_eq!(left, json!({"drained": false, "versions": [{"type": "email.send", "version": 1, "jobs": 1}]}));
     server.run(&["types", "remove", "email.send", "1"]).expect(65).says("schema-in-use");
     server.run(&["queues", "purge", "email"]).expect(0);
-    server.run(&["types", "drain"]).expect(0).says("drained");
+    let drained = server.run(&["types", "drain"]).expect(0).out;
+    assert!(drained.contains("drained"), "{drained}");
     server.run(&["types", "drain", "email.sent"]).expect(1).says("no version of `email.sent` has a schema");
     server.run(&["types", "remove", "email.send", "1"]).expect(0);
     assert_eq!(server.json(&["types"])["types"], json!([]));
