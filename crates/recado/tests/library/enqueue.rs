@@ -113,7 +113,7 @@ fn secret() -> String {
 async fn what_a_queue_does_not_take_is_refused_and_nothing_else(world: World) {
     let send = |number: usize| {
         let recado = world.recado.clone();
-        let to = if number % 10 == 0 { secret() } else { number.to_string() };
+        let to = if number.is_multiple_of(10) { secret() } else { number.to_string() };
         tokio::spawn(async move { recado.enqueue(mail(to)).await })
     };
     let sent: Vec<_> = (0..100).map(send).collect();
