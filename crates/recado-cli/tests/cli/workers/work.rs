@@ -142,7 +142,7 @@ fn a_command_that_hangs_is_killed_with_all_it_started() {
         stage.until_state(&id, "delayed");
         // A job's own limit is the server's too, which may be first: then the worker's word comes as a late one.
         let job = stage.job(&id);
-        assert!(kinds(&job).iter().all(|kind| kind == "timeout"), "{job:#}");
+        assert!(kinds(&job).iter().all(|kind| *kind == "timeout"), "{job:#}");
         assert_eq!(job["attempts"], 1);
         until_dead(&read(&dir, "grandchild"));
         stop(worker);
