@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use recado_sqs::answer::Answer;
 use recado_sqs::message::{Message, Received};
 use recado_sqs::signature::Signed;
-use recado_sqs::{Action, Call, Protocol, Request, SqsError, decode, encode};
+use recado_sqs::{Action, Call, Form, Protocol, Request, SqsError, decode, encode};
 use serde_json::Value;
 
 /// The first byte says what it is: `A`, `B` ... a JSON body of the first, second ... action, any other a query.
@@ -41,12 +41,12 @@ fn check(call: &Call<'_>) {
             batch.entries.into_iter().filter_map(|entry| entry.content.ok()).for_each(comes_back);
         }
         Ok(_) => {}
-        Err(error) => refused(protocol, error),
+        Err(error) => refused(Form::of(call, protocol), error),
     }
 }
 
-fn refused(protocol: Protocol, error: SqsError) {
-    let response = encode(protocol, &Err(error), "id");
+fn refused(form: Form, error: SqsError) {
+    let response = encode(form, &Err(error), "id");
     assert!(response.status().is_client_error(), "{response:?}");
     std::str::from_utf8(response.body()).expect("an answer is text");
 }
@@ -69,9 +69,9 @@ fn comes_back(message: Message) {
     assert_eq!((&shown.md5_of_body, &shown.md5_of_attributes), (&sent.md5_of_body, &sent.md5_of_attributes));
 
     let answer = Ok(Answer::ReceiveMessage(vec![shown]));
-    let json: Value = serde_json::from_slice(encode(Protocol::Json, &answer, "id").body()).expect("JSON");
+    let json: Value = serde_json::from_slice(encode(Form::Json, &answer, "id").body()).expect("JSON");
     assert_eq!(json["Messages"][0]["Body"], body.as_str());
-    let xml = String::from_utf8(encode(Protocol::Query, &answer, "id").into_body()).expect("XML is text");
+    let xml = String::from_utf8(encode(Form::Xml, &answer, "id").into_body()).expect("XML is text");
     let inner = xml.split_once("<Body>").and_then(|(_, rest)| rest.split_once("</Body>")).expect("a body").0;
     assert!(!inner.contains(['<', '>', '\r']), "{inner}");
     let plain = inner.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#xD;", "\r");

@@ -1,5 +1,37 @@
 //! The 23 actions by name.
 
+/// Hands the names of all actions to another macro.
+macro_rules! each_action {
+    ($then:ident) => {
+        $then! {
+            AddPermission,
+            CancelMessageMoveTask,
+            ChangeMessageVisibility,
+            ChangeMessageVisibilityBatch,
+            CreateQueue,
+            DeleteMessage,
+            DeleteMessageBatch,
+            DeleteQueue,
+            GetQueueAttributes,
+            GetQueueUrl,
+            ListDeadLetterSourceQueues,
+            ListMessageMoveTasks,
+            ListQueueTags,
+            ListQueues,
+            PurgeQueue,
+            ReceiveMessage,
+            RemovePermission,
+            SendMessage,
+            SendMessageBatch,
+            SetQueueAttributes,
+            StartMessageMoveTask,
+            TagQueue,
+            UntagQueue,
+        }
+    };
+}
+pub(crate) use each_action;
+
 macro_rules! actions {
     ($($name:ident,)*) => {
         /// What can be asked.
@@ -22,31 +54,7 @@ macro_rules! actions {
     };
 }
 
-actions! {
-    AddPermission,
-    CancelMessageMoveTask,
-    ChangeMessageVisibility,
-    ChangeMessageVisibilityBatch,
-    CreateQueue,
-    DeleteMessage,
-    DeleteMessageBatch,
-    DeleteQueue,
-    GetQueueAttributes,
-    GetQueueUrl,
-    ListDeadLetterSourceQueues,
-    ListMessageMoveTasks,
-    ListQueueTags,
-    ListQueues,
-    PurgeQueue,
-    ReceiveMessage,
-    RemovePermission,
-    SendMessage,
-    SendMessageBatch,
-    SetQueueAttributes,
-    StartMessageMoveTask,
-    TagQueue,
-    UntagQueue,
-}
+each_action!(actions);
 
 impl Action {
     /// The action of this name; case counts.

@@ -1,17 +1,44 @@
 //! From an [`Answer`] or an [`SqsError`] to bytes.
 //!
-//! What an answer's members are stands with the answer, once for both protocols (`answer/members.rs`); here is how
-//! each protocol writes members.
+//! What an answer's members are stands with the answer, once for all forms (`answer/members.rs`); here is how each
+//! form writes members.
 
 mod json;
 mod xml;
 
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::answer::Answer;
-use crate::call::Protocol;
-use crate::error::SqsError;
+use crate::call::{Call, Protocol};
+use crate::error::{Code, SqsError};
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// AWS JSON 1.0.
+    Json,
+    /// The XML of the Query protocol.
+    Xml,
+    /// JSON in the shape of that XML, for callers of the Query protocol that accept JSON.
+    QueryJson,
+}
+
+impl Form {
+    /// What the caller reads.
+    #[must_use]
+    pub fn of(call: &Call<'_>, protocol: Protocol) -> Self {
+        let accepts_json = || {
+            let kinds = call.text_header(ACCEPT.as_str()).unwrap_or_default().split(',');
+            kinds.filter_map(|kind| kind.split(';').next()).any(|kind| kind.trim() == "application/json")
+        };
+        match protocol {
+            Protocol::Json => Self::Json,
+            Protocol::Query if accepts_json() => Self::QueryJson,
+            Protocol::Query => Self::Xml,
+        }
+    }
+}
 
 /// Names of a list, map or structure: in JSON, and of each item in XML.
 pub(crate) type Names = (&'static str, &'static str);
@@ -51,12 +78,16 @@ pub(crate) trait Members {
 }
 
 /// The answer to a call.
-pub fn encode(protocol: Protocol, result: &Result<Answer, SqsError>, request_id: &str) -> Response<Vec<u8>> {
-    let (kind, body) = match (protocol, result) {
-        (Protocol::Json, Ok(answer)) => (JSON, json::answer(answer)),
-        (Protocol::Json, Err(error)) => (JSON, json::error(error)),
-        (Protocol::Query, Ok(answer)) => (XML, xml::answer(answer, request_id)),
-        (Protocol::Query, Err(error)) => (XML, xml::error(error, request_id)),
+pub fn encode(form: Form, result: &Result<Answer, SqsError>, request_id: &str) -> Response<Vec<u8>> {
+    let (kind, body) = match (form, result) {
+        (Form::Json, Ok(answer)) => (AWS_JSON, json::answer(answer)),
+        (Form::Json, Err(error)) => (AWS_JSON, json::error(error)),
+        (Form::Xml, Ok(answer)) => (XML, xml::answer(answer, request_id)),
+        // Whatever is accepted.
+        (Form::QueryJson, Err(error)) if error.code() == Code::UnknownOperation => (XML, xml::error(error, request_id)),
+        (Form::Xml, Err(error)) => (XML, xml::error(error, request_id)),
+        (Form::QueryJson, Ok(answer)) => (JSON, json::query_answer(answer, request_id)),
+        (Form::QueryJson, Err(error)) => (JSON, json::query_error(error, request_id)),
     };
     let mut response = Response::new(body);
     *response.status_mut() = result.as_ref().map_or_else(|error| error.code().status(), |_| StatusCode::OK);
@@ -65,7 +96,7 @@ pub fn encode(protocol: Protocol, result: &Result<Answer, SqsError>, request_id:
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert("x-amzn-requestid", id);
     }
-    if let (Protocol::Json, Err(error)) = (protocol, result) {
+    if let (Form::Json, Err(error)) = (form, result) {
         let text = format!("{};{}", error.code().query_code(), fault(error));
         if let Ok(value) = HeaderValue::from_str(&text) {
             headers.insert("x-amzn-query-error", value);
@@ -74,7 +105,8 @@ pub fn encode(protocol: Protocol, result: &Result<Answer, SqsError>, request_id:
     response
 }
 
-const JSON: &str = "application/x-amz-json-1.0";
+const AWS_JSON: &str = "application/x-amz-json-1.0";
+const JSON: &str = "application/json";
 const XML: &str = "text/xml";
 
 /// Whose fault an error is.

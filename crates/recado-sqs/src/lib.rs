@@ -29,6 +29,6 @@ pub use action::Action;
 pub use answer::Answer;
 pub use call::{Call, Protocol};
 pub use decode::decode;
-pub use encode::encode;
+pub use encode::{Form, encode};
 pub use error::{Code, SqsError};
 pub use request::Request;

@@ -16,7 +16,7 @@ pub use queue::{
 
 use std::collections::HashSet;
 
-use crate::action::Action;
+use crate::action::{Action, each_action};
 use crate::decode::Members;
 use crate::error::{Code, SqsError};
 
@@ -45,31 +45,7 @@ macro_rules! requests {
     };
 }
 
-requests! {
-    AddPermission,
-    CancelMessageMoveTask,
-    ChangeMessageVisibility,
-    ChangeMessageVisibilityBatch,
-    CreateQueue,
-    DeleteMessage,
-    DeleteMessageBatch,
-    DeleteQueue,
-    GetQueueAttributes,
-    GetQueueUrl,
-    ListDeadLetterSourceQueues,
-    ListMessageMoveTasks,
-    ListQueueTags,
-    ListQueues,
-    PurgeQueue,
-    ReceiveMessage,
-    RemovePermission,
-    SendMessage,
-    SendMessageBatch,
-    SetQueueAttributes,
-    StartMessageMoveTask,
-    TagQueue,
-    UntagQueue,
-}
+each_action!(requests);
 
 /// One entry of a batch. A bad one fails alone.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,7 +19,7 @@ use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::http::request::Parts;
 use axum::response::Response;
-use recado_sqs::{Answer, Call, Protocol, Request as Asked, SqsError};
+use recado_sqs::{Answer, Call, Form, Protocol, Request as Asked, SqsError};
 
 use crate::connection::Outbox;
 use crate::http::{App, body};
@@ -73,14 +73,14 @@ pub(crate) async fn serve(app: &App, protocol: Protocol, request: Request<Body>)
         Ok(body) => answer(app, protocol, &parts, &body).await,
         Err(problem) => Err(refusal::of_body(&problem)),
     };
-    let id = app.sqs.request_id(app);
+    let (id, form) = (app.sqs.request_id(app), Form::of(&call(&parts, &[]), protocol));
     match answered {
-        Ok(Done { answer, guard: None }) => recado_sqs::encode(protocol, &Ok(answer), &id).map(Body::from),
+        Ok(Done { answer, guard: None }) => recado_sqs::encode(form, &Ok(answer), &id).map(Body::from),
         Ok(Done { answer, guard: Some(guard) }) => {
             let outbox = parts.extensions.get::<Outbox>().cloned().unwrap_or_default();
-            recado_sqs::encode(protocol, &Ok(answer), &id).map(|bytes| outbox.body(bytes, guard))
+            recado_sqs::encode(form, &Ok(answer), &id).map(|bytes| outbox.body(bytes, guard))
         }
-        Err(error) => recado_sqs::encode(protocol, &Err(error), &id).map(Body::from),
+        Err(error) => recado_sqs::encode(form, &Err(error), &id).map(Body::from),
     }
 }
 

@@ -11,7 +11,7 @@ fn start() -> Server {
 }
 
 impl Server {
-    fn sqs(&self, action: &str, body: &Value) -> Answer {
+    pub(crate) fn sqs(&self, action: &str, body: &Value) -> Answer {
         self.sqs_at("/", "", action, body)
     }
 
@@ -21,7 +21,7 @@ impl Server {
     }
 
     /// A call that is done.
-    fn sqs_ok(&self, action: &str, body: &Value) -> Value {
+    pub(crate) fn sqs_ok(&self, action: &str, body: &Value) -> Value {
         let answer = self.sqs(action, body);
         assert_eq!(answer.status, 200, "{action}: {}{}", answer.head, answer.text());
         assert_eq!(answer.header("content-type").as_deref(), Some("application/x-amz-json-1.0"));

@@ -1,25 +1,48 @@
-//! AWS JSON 1.0.
+//! AWS JSON 1.0, and the Query protocol's answers as JSON.
 
 use serde::Serialize;
 
-use super::{Members, Names};
+use super::{Members, Names, fault};
 use crate::answer::Answer;
 use crate::call::Protocol;
 use crate::error::SqsError;
 
 pub(super) fn answer(answer: &Answer) -> Vec<u8> {
-    object(|json| answer.members(json))
+    object(false, |json| answer.members(json))
 }
 
 pub(super) fn error(error: &SqsError) -> Vec<u8> {
-    object(|json| {
+    object(false, |json| {
         json.text("__type", &error.code().json_type());
         json.text("message", error.message(Protocol::Json));
     })
 }
 
-fn object(members: impl FnOnce(&mut Json)) -> Vec<u8> {
-    let mut json = Json { out: Vec::new(), first: true };
+pub(super) fn query_answer(answer: &Answer, request_id: &str) -> Vec<u8> {
+    let action = answer.action().name();
+    object(true, |json| {
+        json.structure(&format!("{action}Response"), |json| {
+            if answer.has_members() {
+                json.structure(&format!("{action}Result"), |json| answer.members(json));
+            }
+            json.structure("ResponseMetadata", |json| json.text("RequestId", request_id));
+        });
+    })
+}
+
+pub(super) fn query_error(error: &SqsError, request_id: &str) -> Vec<u8> {
+    object(true, |json| {
+        json.structure("Error", |json| {
+            json.text("Type", fault(error));
+            json.text("Code", error.code().query_code());
+            json.text("Message", error.message(Protocol::Query));
+        });
+        json.text("RequestId", request_id);
+    })
+}
+
+fn object(lists_maps: bool, members: impl FnOnce(&mut Json)) -> Vec<u8> {
+    let mut json = Json { out: Vec::new(), first: true, lists_maps };
     json.between(b'{', b'}', members);
     json.out
 }
@@ -28,6 +51,8 @@ struct Json {
     out: Vec<u8>,
     /// Nothing stands yet in the object or list that is open.
     first: bool,
+    /// A map is written as a list of its entries, as XML has it.
+    lists_maps: bool,
 }
 
 impl Json {
@@ -62,12 +87,36 @@ impl Json {
         self.out.push(close);
     }
 
-    fn entries<T>(&mut self, name: &str, entries: impl IntoIterator<Item = T>, write: impl Fn(&mut Self, T)) {
+    fn structure(&mut self, name: &str, inner: impl FnOnce(&mut Self)) {
+        self.name(name);
+        self.between(b'{', b'}', inner);
+    }
+
+    /// A map, whose entries have names for their halves where it is written as a list.
+    fn entries<'m, T>(
+        &mut self,
+        name: &str,
+        (key_name, value_name): (&str, &str),
+        entries: impl IntoIterator<Item = (&'m str, T)>,
+        write: impl Fn(&mut Self, &str, T),
+    ) {
         let mut entries = entries.into_iter().peekable();
-        if entries.peek().is_some() {
-            self.name(name);
-            self.between(b'{', b'}', |json| entries.for_each(|entry| write(json, entry)));
+        if entries.peek().is_none() {
+            return;
         }
+        self.name(name);
+        if !self.lists_maps {
+            return self.between(b'{', b'}', |json| entries.for_each(|(key, value)| write(json, key, value)));
+        }
+        self.between(b'[', b']', |json| {
+            for (key, value) in entries {
+                json.comma();
+                json.between(b'{', b'}', |json| {
+                    json.text(key_name, key);
+                    write(json, value_name, value);
+                });
+            }
+        });
     }
 }
 
@@ -103,8 +152,13 @@ impl Members for Json {
         });
     }
 
-    fn map<'m>(&mut self, name: &str, _: (&str, &str, &str), entries: impl IntoIterator<Item = (&'m str, &'m str)>) {
-        self.entries(name, entries, |json, (key, value)| json.member(key, value));
+    fn map<'m>(
+        &mut self,
+        name: &str,
+        (_, key, value): (&str, &str, &str),
+        entries: impl IntoIterator<Item = (&'m str, &'m str)>,
+    ) {
+        self.entries(name, (key, value), entries, |json, name, value| json.text(name, value));
     }
 
     fn structure_map<'m, T: 'm>(
@@ -113,9 +167,8 @@ impl Members for Json {
         entries: impl IntoIterator<Item = (&'m str, &'m T)>,
         each: impl Fn(&T, &mut Self),
     ) {
-        self.entries(name, entries, |json, (key, value)| {
-            json.name(key);
-            json.between(b'{', b'}', |json| each(value, json));
+        self.entries(name, ("Name", "Value"), entries, |json, name, value| {
+            json.structure(name, |json| each(value, json));
         });
     }
 }

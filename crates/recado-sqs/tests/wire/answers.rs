@@ -6,7 +6,7 @@ use quick_xml::events::Event;
 use recado_sqs::answer::{Answer, Batch, Done, Failure, Message, MoveStatus, MoveTask, QueueUrls, Sent, SentEntry};
 use recado_sqs::attributes::AttributeName;
 use recado_sqs::message::{AttributeValue, MessageAttribute, SystemAttribute};
-use recado_sqs::{Code, Protocol, SqsError, encode};
+use recado_sqs::{Code, Form, SqsError, encode};
 
 const URL: &str = "http://127.0.0.1:7070/000000000000/email";
 
@@ -45,7 +45,7 @@ fn failure() -> Failure {
 fn check(answer: Answer, json: &str, result: Option<&str>) {
     let action = answer.action().name();
     let answer = Ok(answer);
-    let response = encode(Protocol::Json, &answer, "req-1");
+    let response = encode(Form::Json, &answer, "req-1");
     assert_eq!(
         (response.status(), response.headers()["content-type"].as_bytes()),
         (http::StatusCode::OK, &b"application/x-amz-json-1.0"[..])
@@ -54,7 +54,7 @@ fn check(answer: Answer, json: &str, result: Option<&str>) {
     assert!(!response.headers().contains_key("x-amzn-query-error"));
     assert_eq!(str::from_utf8(response.body()).unwrap(), json);
 
-    let response = encode(Protocol::Query, &answer, "req-1");
+    let response = encode(Form::Xml, &answer, "req-1");
     assert_eq!(
         (response.status(), response.headers()["content-type"].as_bytes()),
         (http::StatusCode::OK, &b"text/xml"[..])
@@ -70,6 +70,37 @@ fn check(answer: Answer, json: &str, result: Option<&str>) {
          <ResponseMetadata><RequestId>req-1</RequestId></ResponseMetadata></{action}Response>"
     );
     assert_eq!(str::from_utf8(response.body()).unwrap(), expected);
+}
+
+/// JSON for callers of the Query protocol: in the shape of its XML, where a map is a list of entries.
+#[test]
+fn the_query_protocol_in_json() {
+    let check = |answer: Answer, inner: &str| {
+        let action = answer.action().name();
+        let response = encode(Form::QueryJson, &Ok(answer), "req-1");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let expected = format!(r#"{{"{action}Response":{{{inner}"ResponseMetadata":{{"RequestId":"req-1"}}}}}}"#);
+        assert_eq!(str::from_utf8(response.body()).unwrap(), expected);
+    };
+    check(Answer::PurgeQueue, "");
+    check(Answer::ReceiveMessage(vec![]), r#""ReceiveMessageResult":{},"#);
+    check(
+        Answer::GetQueueAttributes(vec![(AttributeName::DelaySeconds, "5".to_owned())]),
+        r#""GetQueueAttributesResult":{"Attributes":[{"Name":"DelaySeconds","Value":"5"}]},"#,
+    );
+    check(
+        Answer::ListQueueTags(BTreeMap::from([("a".to_owned(), String::new()), ("b".to_owned(), "x".to_owned())])),
+        r#""ListQueueTagsResult":{"Tags":[{"Key":"a","Value":""},{"Key":"b","Value":"x"}]},"#,
+    );
+    let number = MessageAttribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1".to_owned()) };
+    let attributes = BTreeMap::from([("n".to_owned(), number)]);
+    check(
+        Answer::ReceiveMessage(vec![Message { attributes, ..message("x") }]),
+        concat!(
+            r#""ReceiveMessageResult":{"Messages":[{"MessageId":"m","ReceiptHandle":"h","MD5OfBody":"d","Body":"x","#,
+            r#""MessageAttributes":[{"Name":"n","Value":{"StringValue":"1","DataType":"Number"}}]}]},"#
+        ),
+    );
 }
 
 #[test]
@@ -263,7 +294,7 @@ fn move_tasks() {
 
 /// What a parser of XML finds in the body of the only message.
 fn parsed_body(body: &str) -> String {
-    let response = encode(Protocol::Query, &Ok(Answer::ReceiveMessage(vec![message(body)])), "r");
+    let response = encode(Form::Xml, &Ok(Answer::ReceiveMessage(vec![message(body)])), "r");
     let mut reader = quick_xml::Reader::from_reader(&response.body()[..]);
     let (mut inside, mut text) = (false, String::new());
     loop {

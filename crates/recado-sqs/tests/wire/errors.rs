@@ -1,6 +1,6 @@
 //! The table of errors, in both protocols.
 
-use recado_sqs::{Code, Protocol, SqsError, encode};
+use recado_sqs::{Code, Form, Protocol, SqsError, encode};
 
 const TABLE: &[(Code, &str, &str, u16)] = &[
     (Code::QueueDoesNotExist, "com.amazonaws.sqs#QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", 400),
@@ -94,8 +94,8 @@ const TABLE: &[(Code, &str, &str, u16)] = &[
     (Code::UnknownOperation, "com.amazon.coral.service#UnknownOperationException", "UnknownOperationException", 404),
 ];
 
-fn body(protocol: Protocol, error: SqsError) -> (http::response::Parts, String) {
-    let (parts, body) = encode(protocol, &Err(error), "req-1").into_parts();
+fn body(form: Form, error: SqsError) -> (http::response::Parts, String) {
+    let (parts, body) = encode(form, &Err(error), "req-1").into_parts();
     assert_eq!(parts.headers["x-amzn-requestid"], "req-1");
     (parts, String::from_utf8(body).unwrap())
 }
@@ -108,14 +108,14 @@ fn the_table() {
         let fault = if status < 500 { "Sender" } else { "Receiver" };
         let message =
             if code == Code::QueueDoesNotExist { "The specified queue does not exist." } else { "Some \"<words>\"" };
-        let (parts, json) = body(Protocol::Json, SqsError::new(code, message));
+        let (parts, json) = body(Form::Json, SqsError::new(code, message));
         assert_eq!(parts.status, status, "{code}");
         assert_eq!(parts.headers["content-type"], "application/x-amz-json-1.0");
         assert_eq!(parts.headers["x-amzn-query-error"], format!("{query};{fault}"));
         let quoted = serde_json::to_string(message).unwrap();
         assert_eq!(json, format!(r#"{{"__type":"{json_type}","message":{quoted}}}"#));
 
-        let (parts, xml) = body(Protocol::Query, SqsError::new(code, message));
+        let (parts, xml) = body(Form::Xml, SqsError::new(code, message));
         assert_eq!(parts.status, status, "{code}");
         assert_eq!(parts.headers["content-type"], "text/xml");
         assert!(!parts.headers.contains_key("x-amzn-query-error"));
@@ -134,6 +134,24 @@ fn the_table() {
             }
         };
         assert_eq!(xml, expected);
+
+        let (parts, json) = body(Form::QueryJson, SqsError::new(code, "words"));
+        assert_eq!(parts.status, status, "{code}");
+        let message = if code == Code::QueueDoesNotExist {
+            "The specified queue does not exist for this wsdl version."
+        } else {
+            "words"
+        };
+        let (kind, expected) = match code {
+            Code::UnknownOperation => ("text/xml", xml),
+            _ => (
+                "application/json",
+                format!(
+                    r#"{{"Error":{{"Type":"{fault}","Code":"{query}","Message":"{message}"}},"RequestId":"req-1"}}"#
+                ),
+            ),
+        };
+        assert_eq!((parts.headers["content-type"].to_str().unwrap(), json), (kind, expected));
     }
 }
 

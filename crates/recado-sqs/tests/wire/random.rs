@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method};
 use proptest::prelude::*;
 use recado_sqs::signature::Signed;
-use recado_sqs::{Action, Protocol, decode, encode};
+use recado_sqs::{Action, Form, Protocol, decode, encode};
 use serde_json::Value;
 
 use crate::Owned;
@@ -112,7 +112,7 @@ fn survive(call: &Owned) {
     }
     for protocol in [Protocol::Json, Protocol::Query] {
         if let Err(error) = decode(&call, protocol) {
-            let response = encode(protocol, &Err(error), "r");
+            let response = encode(Form::of(&call, protocol), &Err(error), "r");
             assert!(response.status().is_client_error());
             assert!(str::from_utf8(response.body()).is_ok());
         }
