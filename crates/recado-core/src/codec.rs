@@ -6,7 +6,9 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
+use minicbor::encode::Write;
 use minicbor::{Decode, Decoder, Encode};
 use thiserror::Error;
 
@@ -81,7 +83,21 @@ pub fn decode_batch(bytes: &[u8], mut visit: impl FnMut(Event)) -> Result<BatchH
 }
 
 pub(crate) fn encode(value: &impl Encode<()>, into: &mut Vec<u8>) {
-    if let Err(error) = minicbor::encode(value, into) {
+    if let Err(error) = minicbor::encode(value, Sink(into)) {
         panic!("writing to a vector cannot fail: {error}");
+    }
+}
+
+/// A vector that is written to in place: a record is many numbers of a few bytes, and a call for each took most of
+/// the time of encoding.
+struct Sink<'a>(&'a mut Vec<u8>);
+
+impl Write for Sink<'_> {
+    type Error = Infallible;
+
+    #[inline(always)]
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
     }
 }

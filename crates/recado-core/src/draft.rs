@@ -4,10 +4,13 @@ use alloc::vec::Vec;
 
 use minicbor::Encode;
 
-use crate::codec::encode;
+use crate::codec::{encode, encode_batch};
 use crate::event::{Event, Span};
 
-/// What the commands of one batch have decided so far.
+/// Memory that an empty draft keeps for each part of the next batch, in bytes.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// What the commands of one batch have decided so far. It is used again for the next batch, so that its memory is.
 #[derive(Debug, Default)]
 pub struct Draft {
     /// Position the batch will have.
@@ -49,10 +52,22 @@ impl Draft {
         self.only_receives
     }
 
-    /// Head and tail for the log, to be headed by [`crate::encode_batch`].
+    /// Takes the batch out, decided at `at`: head and tail for the log, neither with memory to spare. Nothing is
+    /// decided then.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
-        (self.head, self.tail)
+    pub fn take(&mut self, at: u64) -> (Vec<u8>, Vec<u8>) {
+        self.only_receives = true;
+        let head = encode_batch(at, &self.head);
+        self.head.clear();
+        self.head.shrink_to(KEPT_BYTES_MAX);
+        if self.tail.capacity() > KEPT_BYTES_MAX {
+            let mut tail = core::mem::take(&mut self.tail);
+            tail.shrink_to_fit();
+            return (head, tail);
+        }
+        let tail = self.tail.as_slice().to_vec();
+        self.tail.clear();
+        (head, tail)
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Span {

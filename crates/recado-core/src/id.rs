@@ -115,6 +115,21 @@ pub struct Receipt {
 const RECEIPT_BYTES: usize = 16 + 4 + 8 + 8 + 8 + 8;
 const RECEIPT_DOMAIN: u8 = b'r';
 
+/// What each byte is as a digit of a hexadecimal number; 255 is none.
+const DIGITS: [u8; 256] = {
+    let (mut digits, mut byte) = ([255; 256], 0);
+    while byte < 256 {
+        digits[byte] = match byte as u8 {
+            digit @ b'0'..=b'9' => digit - b'0',
+            digit @ b'a'..=b'f' => digit - b'a' + 10,
+            digit @ b'A'..=b'F' => digit - b'A' + 10,
+            _ => 255,
+        };
+        byte += 1;
+    }
+    digits
+};
+
 impl Receipt {
     fn bytes(self, secret: Secret) -> [u8; RECEIPT_BYTES] {
         let mut bytes = [0; RECEIPT_BYTES];
@@ -134,7 +149,7 @@ impl Receipt {
         let mut text = String::with_capacity(2 * RECEIPT_BYTES);
         for byte in self.bytes(secret) {
             for nibble in [byte >> 4, byte & 15] {
-                text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
+                text.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
             }
         }
         text
@@ -146,10 +161,13 @@ impl Receipt {
         let text = text.as_bytes();
         (text.len() == 2 * RECEIPT_BYTES).then_some(())?;
         let mut bytes = [0u8; RECEIPT_BYTES];
+        let mut all = 0;
         for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            let digit = |b: u8| char::from(b).to_digit(16);
-            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+            let [high, low] = [0, 1].map(|index| DIGITS[usize::from(pair[index])]);
+            all |= high | low;
+            *byte = high << 4 | low & 15;
         }
+        (all < 16).then_some(())?;
         let word = |from: usize| bytes[from..from + 8].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
         let half = |from: usize| bytes[from..from + 4].iter().fold(0u32, |n, b| n << 8 | u32::from(*b));
         let receipt = Self {

@@ -99,7 +99,7 @@ fn commit(state: &mut State, draft: &mut Draft) {
     for event in events.drain(..) {
         draft.only_receives &= matches!(event, Event::Received { .. } | Event::Renewed { .. });
         encode(&event, &mut draft.head);
-        apply(state, draft.position, &event);
+        apply(state, draft.position, event);
     }
     draft.events = events;
 }

@@ -20,14 +20,12 @@ impl Cache {
         Self { written: RwLock::new(Ring::new(budget_bytes - ahead)), ahead: RwLock::new(Ring::new(ahead)) }
     }
 
-    /// `held` is what the tail holds of memory: it was built in a vector that grew ahead of it.
-    pub(crate) fn put_written(&self, position: u64, tail: Bytes, held: usize) {
-        self.written.write().unwrap_or_else(PoisonError::into_inner).put(position, tail, held);
+    pub(crate) fn put_written(&self, position: u64, tail: Bytes) {
+        self.written.write().unwrap_or_else(PoisonError::into_inner).put(position, tail);
     }
 
     pub(crate) fn put_ahead(&self, position: u64, tail: Bytes) {
-        let held = tail.len();
-        self.ahead.write().unwrap_or_else(PoisonError::into_inner).put(position, tail, held);
+        self.ahead.write().unwrap_or_else(PoisonError::into_inner).put(position, tail);
     }
 
     /// Fills the slots it has bytes for; true when no slot is left empty.
@@ -76,8 +74,8 @@ struct Ring {
     budget: usize,
     bytes: usize,
     tails: BTreeMap<u64, Bytes>,
-    /// Position and bytes held, oldest first.
-    order: VecDeque<(u64, usize)>,
+    /// Positions, oldest first.
+    order: VecDeque<u64>,
 }
 
 impl Ring {
@@ -85,17 +83,16 @@ impl Ring {
         Self { budget, bytes: 0, tails: BTreeMap::new(), order: VecDeque::new() }
     }
 
-    fn put(&mut self, position: u64, tail: Bytes, held: usize) {
-        if tail.is_empty() || held > self.budget || self.tails.contains_key(&position) {
+    fn put(&mut self, position: u64, tail: Bytes) {
+        if tail.is_empty() || tail.len() > self.budget || self.tails.contains_key(&position) {
             return;
         }
-        self.bytes += held;
+        self.bytes += tail.len();
         self.tails.insert(position, tail);
-        self.order.push_back((position, held));
+        self.order.push_back(position);
         while self.bytes > self.budget {
-            let Some((oldest, held)) = self.order.pop_front() else { break };
-            self.tails.remove(&oldest);
-            self.bytes -= held;
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= self.tails.remove(&oldest).map_or(0, |tail| tail.len());
         }
         assert_eq!(self.tails.len(), self.order.len(), "each tail stands in line once");
     }

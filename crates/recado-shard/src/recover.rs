@@ -52,7 +52,7 @@ pub(crate) fn replay(state: &mut State, reader: &dyn Reader, from: Position) -> 
         let until = if is_halved { replayed.events + half(&entry.batch.head) } else { u64::MAX };
         let apply = |event| {
             if replayed.events < until {
-                recado_core::apply(state, position.0, &event);
+                recado_core::apply(state, position.0, event);
                 replayed.events += 1;
             }
         };

@@ -245,14 +245,11 @@ impl Writer {
                 return Ok(false);
             }
         }
-        let draft = mem::replace(&mut self.draft, Draft::new(0));
-        let (position, lazy) = (draft.position, draft.only_receives());
-        let (events, tail) = draft.into_parts();
-        let head = Bytes::from(recado_core::encode_batch(self.decided_at, &events));
-        let held = tail.capacity();
-        let tail = Bytes::from(tail);
+        let (position, lazy) = (self.draft.position, self.draft.only_receives());
+        let (head, tail) = self.draft.take(self.decided_at);
+        let (head, tail) = (Bytes::from(head), Bytes::from(tail));
         self.appended_bytes += (head.len() + tail.len()) as u64;
-        self.shared.cache.put_written(position, tail.clone(), held);
+        self.shared.cache.put_written(position, tail.clone());
         let (arrived, has_more) = self.shared.inbox.arrived();
         let urgency = if lazy {
             Urgency::Lazy

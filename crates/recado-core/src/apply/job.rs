@@ -8,6 +8,7 @@ use super::queue::ensure_queue;
 use super::{count, on};
 use crate::event::{Death, Due, JobCopy, JobRecord, Lease, LeaseState, Removal, Span};
 use crate::figures::Count;
+use crate::id::Hash;
 use crate::reply::State as JobState;
 use crate::state::{Attempt, Delivery, Errors, Job, NONE, Rare, Slot, State, flag};
 
@@ -132,12 +133,12 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         && let Some(lease) = &copy.lease
     {
         state.fence = state.fence.max(lease.fence);
-        remember_attempt(state, slot, lease);
+        remember_attempt(state, slot, lease.attempt, lease.received_at);
     }
 }
 
-pub(super) fn received(state: &mut State, slot: Slot, lease: &Lease) {
-    let at = lease.received_at;
+pub(super) fn received(state: &mut State, slot: Slot, lease: Box<Lease>) {
+    let (at, attempt) = (lease.received_at, lease.attempt);
     state.unstand(slot);
     let job = &mut state.jobs[slot];
     job.state = JobState::InFlight;
@@ -145,7 +146,7 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: &Lease) {
     job.deliveries = job.deliveries.saturating_add(1);
     let (group, waited_ms, number) = (job.group, at.saturating_sub(job.due_at), job.queue);
     let extra = job.extra();
-    extra.delivery = Delivery::Of(Box::new(lease.clone()));
+    extra.delivery = Delivery::Of(lease);
     extra.due_elapsed_at = None;
     if extra.first_received_at == 0 {
         extra.first_received_at = at;
@@ -153,24 +154,21 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: &Lease) {
     job.set_progress(None);
     state.take_turn(group);
     state.stand(slot);
-    remember_attempt(state, slot, lease);
+    remember_attempt(state, slot, attempt, at);
     let figures = &mut state.queue_mut(number).figures;
     figures.count(Count::Received, at);
     figures.wait.add(at, waited_ms);
 }
 
-pub(super) fn remember_attempt(state: &mut State, slot: Slot, lease: &Lease) {
-    if let Some(hash) = lease.attempt {
+fn remember_attempt(state: &mut State, slot: Slot, attempt: Option<Hash>, received_at: u64) {
+    if let Some(hash) = attempt {
         let id = state.jobs[slot].id;
-        let attempt = state
-            .attempts
-            .entry(hash)
-            .or_insert_with(|| Attempt { jobs: Default::default(), received_at: lease.received_at });
+        let attempt = state.attempts.entry(hash).or_insert_with(|| Attempt { jobs: Default::default(), received_at });
         // The jobs of one receive have its instant in common; a copy may show one of an earlier receive.
-        if lease.received_at > attempt.received_at {
-            *attempt = Attempt { jobs: Default::default(), received_at: lease.received_at };
+        if received_at > attempt.received_at {
+            *attempt = Attempt { jobs: Default::default(), received_at };
         }
-        if lease.received_at < attempt.received_at {
+        if received_at < attempt.received_at {
             return;
         }
         if !attempt.jobs.contains(&id) {

@@ -30,7 +30,27 @@ use service::{globals_set, started};
 pub(crate) use operator::TASK_KEPT_MS;
 
 /// Applies a fact that stands in the batch at `position`.
-pub fn apply(state: &mut State, position: u64, event: &Event) {
+pub fn apply(state: &mut State, position: u64, event: Event) {
+    match event {
+        // By far most facts about what is in flight: the lease goes into the state as it is.
+        Event::Received { seq, lease, key, holds_group } => {
+            state.fence = state.fence.max(lease.fence);
+            if let Some(slot) = state.slot_of_seq(seq) {
+                if holds_group {
+                    state.hold_group(slot);
+                }
+                received(state, slot, lease);
+            } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {
+                // A job that a trimmed log does not show takes the key like any other.
+                let fence = &mut state.keys[key].fence;
+                *fence = lease.fence.max(*fence);
+            }
+        }
+        event => apply_by_ref(state, position, &event),
+    }
+}
+
+fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
     match event {
         Event::GlobalsSet(globals) => globals_set(state, position, globals),
         Event::Started { at, served_elapsed_at } => started(state, *at, *served_elapsed_at),
@@ -181,19 +201,6 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             if let Some(slot) = state.slot_of_seq(*seq) {
                 let [result, error] = [result, error].map(|span| span.map(|span| span.at(position)));
                 completed(state, slot, *at, result, error, *keep_until);
-            }
-        }
-        Event::Received { seq, lease, key, holds_group } => {
-            state.fence = state.fence.max(lease.fence);
-            if let Some(slot) = state.slot_of_seq(*seq) {
-                if *holds_group {
-                    state.hold_group(slot);
-                }
-                received(state, slot, lease);
-            } else if let Some(key) = key.and_then(|key| state.keys.find(key.0)) {
-                // A job that a trimmed log does not show takes the key like any other.
-                let fence = &mut state.keys[key].fence;
-                *fence = lease.fence.max(*fence);
             }
         }
         Event::Renewed { seq, ends_elapsed_at } => on(state, *seq, |state, slot| {

@@ -229,7 +229,9 @@ impl State {
         if queue.lane_mut(lane).ready.insert(spot, slot).is_none() {
             self.count_ready(group, lane, 1);
         }
-        self.refresh(group);
+        if !self.changes_nothing(group, lane, spot) {
+            self.refresh(group);
+        }
     }
 
     /// Out of its lane, unless it is aside already.

@@ -198,6 +198,11 @@ impl Job {
         self.extra.as_mut()?.delivery.lease_mut()
     }
 
+    /// Who has it in flight; empty for one that gave no name.
+    pub(crate) fn worker(&self) -> &str {
+        self.lease().and_then(|lease| lease.worker.as_deref()).unwrap_or_default()
+    }
+
     /// The last delivery for [`crate::event::JobCopy`]; of one that is over only what is left of it.
     pub(crate) fn lease_to_copy(&self) -> Option<Lease> {
         match &self.extra.as_ref()?.delivery {

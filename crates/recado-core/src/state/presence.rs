@@ -24,27 +24,31 @@ struct Consumer {
     waits: u32,
 }
 
-/// The book of consumers, by queue and worker name.
+/// The book of consumers, by queue and worker name; those that gave no name are under the empty one.
 #[derive(Debug, Default)]
 pub struct Presence {
-    queues: BTreeMap<u32, BTreeMap<Option<Box<str>>, Consumer>>,
+    queues: BTreeMap<u32, BTreeMap<Box<str>, Consumer>>,
 }
 
 impl Presence {
     /// A consumer asked for jobs of a queue.
     pub fn seen(&mut self, queue: u32, worker: Option<&str>, types: Option<&[TypeRange]>, now: u64) {
-        let name = worker.map(Box::from);
-        let is_known = self.queues.get(&queue).is_some_and(|consumers| consumers.contains_key(&name));
-        if !is_known && self.len() >= CONSUMERS_MAX {
-            self.evict();
+        if self.find(queue, worker).is_none() {
+            if self.len() >= CONSUMERS_MAX {
+                self.evict();
+            }
+            let newcomer = Consumer { types: None, last_seen_at: now, waits: 0 };
+            self.queues.entry(queue).or_default().insert(worker.unwrap_or_default().into(), newcomer);
         }
-        let consumers = self.queues.entry(queue).or_default();
-        // The lookup by a borrowed name is not possible for a map keyed by an option; names are short.
-        let consumer = consumers.entry(name).or_insert_with(|| Consumer { types: None, last_seen_at: now, waits: 0 });
+        let Some(consumer) = self.find(queue, worker) else { return };
         consumer.last_seen_at = now;
         if consumer.types.as_deref() != types {
             consumer.types = types.map(<[TypeRange]>::to_vec);
         }
+    }
+
+    fn find(&mut self, queue: u32, worker: Option<&str>) -> Option<&mut Consumer> {
+        self.queues.get_mut(&queue)?.get_mut(worker.unwrap_or_default())
     }
 
     /// Looked at only by newcomers, and there are far fewer queues than consumers.
@@ -73,16 +77,14 @@ impl Presence {
 
     /// A consumer settled a job of a queue.
     pub fn settled(&mut self, queue: u32, worker: &str, now: u64) {
-        let consumers = self.queues.get_mut(&queue);
-        if let Some(consumer) = consumers.and_then(|consumers| consumers.get_mut(&Some(Box::from(worker)))) {
+        if let Some(consumer) = self.find(queue, Some(worker)) {
             consumer.last_seen_at = now;
         }
     }
 
     /// A long poll of a consumer began (`true`) or ended.
     pub fn waits(&mut self, queue: u32, worker: Option<&str>, begins: bool, now: u64) {
-        let consumers = self.queues.get_mut(&queue);
-        if let Some(consumer) = consumers.and_then(|consumers| consumers.get_mut(&worker.map(Box::from))) {
+        if let Some(consumer) = self.find(queue, worker) {
             consumer.waits = if begins { consumer.waits + 1 } else { consumer.waits.saturating_sub(1) };
             consumer.last_seen_at = now;
         }
@@ -107,8 +109,8 @@ impl Presence {
 
     /// Consumers of a queue; who holds how many jobs is filled in by the caller.
     pub(crate) fn consumers(&self, queue: u32, now: u64) -> Vec<ConsumerView> {
-        let view = |(worker, consumer): (&Option<Box<str>>, &Consumer)| ConsumerView {
-            worker: worker.clone(),
+        let view = |(worker, consumer): (&str, &Consumer)| ConsumerView {
+            worker: (!worker.is_empty()).then(|| worker.into()),
             types: consumer.types.clone(),
             in_flight: 0,
             last_seen_at: consumer.last_seen_at,
@@ -116,8 +118,8 @@ impl Presence {
         self.present(queue, now).map(view).collect()
     }
 
-    fn present(&self, queue: u32, now: u64) -> impl Iterator<Item = (&Option<Box<str>>, &Consumer)> {
-        let consumers = self.queues.get(&queue).into_iter().flatten();
+    fn present(&self, queue: u32, now: u64) -> impl Iterator<Item = (&str, &Consumer)> {
+        let consumers = self.queues.get(&queue).into_iter().flatten().map(|(worker, consumer)| (&**worker, consumer));
         consumers.filter(move |(_, consumer)| consumer.is_present(now))
     }
 }
@@ -150,9 +152,9 @@ mod tests {
             presence.seen(number as u32 % 7, Some(&name), None, number);
             assert!(presence.len() <= CONSUMERS_MAX);
         }
-        assert!(presence.queues[&0].contains_key(&Some("waits".into())));
+        assert!(presence.queues[&0].contains_key("waits"));
         let newest = 2 * CONSUMERS_MAX as u64 - 1;
-        assert!(presence.queues[&(newest as u32 % 7)].contains_key(&Some(format!("w{newest}").into())));
+        assert!(presence.queues[&(newest as u32 % 7)].contains_key(&*format!("w{newest}")));
         assert!(presence.len() >= CONSUMERS_MAX - EVICTED);
     }
 }

@@ -113,6 +113,24 @@ impl State {
         }
     }
 
+    /// Whether a job that came to stand at `spot` leaves what its group gives as it was: it is behind another one
+    /// that the group gives anyhow.
+    pub(super) fn changes_nothing(&self, group: Slot, lane: u16, spot: Spot) -> bool {
+        let group = &self.groups[group];
+        let rank = group.lanes.iter().find(|part| part.lane == lane).and_then(|part| part.rank);
+        let is_behind = |rank| self.queue(group.queue).settings.fair || rank < spot.order();
+        group.held.0 == GroupHold::Nothing && rank.is_some_and(is_behind)
+    }
+
+    /// As [`State::refresh`], after one more or one less of a group's jobs is in flight, or its turn was taken.
+    fn refresh_in_flight(&mut self, slot: Slot) {
+        let queue = self.queue(self.groups[slot].queue);
+        let is_limited = queue.settings.ordered || queue.settings.group_max_in_flight.is_some();
+        if queue.settings.fair || is_limited && slot != queue.no_group {
+            self.refresh(slot);
+        }
+    }
+
     fn stand_in_flight(&mut self, slot: Slot) {
         let job = &self.jobs[slot];
         let (number, group, key, seq, id) = (job.queue, job.group, job.key, job.id.seq(), job.id);
@@ -120,20 +138,21 @@ impl State {
         let ends_elapsed_at = lease.timeout_elapsed_at.map_or(lease.ends_elapsed_at, |t| t.min(lease.ends_elapsed_at));
         let (received_at, fence) = (lease.received_at, lease.fence);
         let mark = job.cancel_requested().then(|| lease.worker.as_deref().map(|worker| self.worker_hash(worker)));
-        let worker = lease.worker.clone().unwrap_or_default();
         self.timers.set(true, ends_elapsed_at, Timer::Lease(slot));
         self.in_flight += 1;
         if let Some(Some(worker)) = mark {
             self.cancel_marks.insert((worker, id));
         }
-        let queue = self.queue_mut(number);
+        let Self { jobs, queues, .. } = self;
+        let Some(queue) = queues.get_mut(&number) else { panic!("queue {number} is not there") };
         queue.in_flight.insert(Spot::new(0, received_at, seq), slot);
-        match queue.workers.get_mut(&*worker) {
+        let worker = jobs[slot].worker();
+        match queue.workers.get_mut(worker) {
             Some(jobs) => *jobs += 1,
-            None => drop(queue.workers.insert(worker, 1)),
+            None => drop(queue.workers.insert(worker.into(), 1)),
         }
         self.groups[group].in_flight += 1;
-        self.refresh(group);
+        self.refresh_in_flight(group);
         if key != NONE {
             self.change_key(key, |key| {
                 key.in_flight = slot;
@@ -154,19 +173,20 @@ impl State {
             let mark = (self.worker_hash(worker), id);
             self.cancel_marks.remove(&mark);
         }
-        let worker = lease.worker.clone().unwrap_or_default();
         self.timers.clear(true, ends_elapsed_at, Timer::Lease(slot));
         self.in_flight -= 1;
-        let queue = self.queue_mut(number);
+        let Self { jobs, queues, .. } = self;
+        let Some(queue) = queues.get_mut(&number) else { panic!("queue {number} is not there") };
         queue.in_flight.remove(&Spot::new(0, received_at, seq));
-        if let Some(jobs) = queue.workers.get_mut(&*worker) {
+        let worker = jobs[slot].worker();
+        if let Some(jobs) = queue.workers.get_mut(worker) {
             *jobs -= 1;
             if *jobs == 0 {
-                queue.workers.remove(&*worker);
+                queue.workers.remove(worker);
             }
         }
         self.groups[group].in_flight -= 1;
-        self.refresh(group);
+        self.refresh_in_flight(group);
         self.wake(number);
         if key != NONE {
             self.change_key(key, |key| key.in_flight = NONE);
