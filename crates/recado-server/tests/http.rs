@@ -33,6 +33,8 @@ mod queues;
 mod server;
 #[path = "http/sqs.rs"]
 mod sqs;
+#[path = "http/sqs_wire.rs"]
+mod sqs_wire;
 #[path = "http/starting.rs"]
 mod starting;
 #[path = "http/stream.rs"]

@@ -8,7 +8,7 @@ use recado_sqs::request::{
 use recado_sqs::{Answer, SqsError, policy, tags as rules};
 
 use super::caller::Caller;
-use super::{queue, refusal};
+use super::{delay, queue, refusal};
 use crate::http::App;
 
 pub(super) async fn get(app: &App, caller: &Caller, asked: &GetQueueAttributes) -> Result<Answer, SqsError> {
@@ -29,7 +29,17 @@ pub(super) async fn get(app: &App, caller: &Caller, asked: &GetQueueAttributes) 
 }
 
 pub(super) async fn set(app: &App, caller: &Caller, asked: &SetQueueAttributes) -> Result<Answer, SqsError> {
-    queue::change(app, caller, &asked.queue, |stored| stored.attributes.set(&asked.attributes)).await?;
+    let mut delays_s = None;
+    queue::change(app, caller, &asked.queue, |stored| {
+        let before_s = stored.attributes.delay_s;
+        stored.attributes.set(&asked.attributes)?;
+        delays_s = stored.attributes.fifo.is_some().then_some((before_s, stored.attributes.delay_s));
+        Ok(())
+    })
+    .await?;
+    if let Some((before_s, after_s)) = delays_s.filter(|(before_s, after_s)| before_s != after_s) {
+        delay::reach_back(app, &caller.native(&asked.queue), before_s, after_s).await?;
+    }
     Ok(Answer::SetQueueAttributes)
 }
 

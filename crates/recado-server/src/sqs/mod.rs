@@ -5,6 +5,7 @@
 
 mod attributes;
 mod caller;
+mod delay;
 mod lifecycle;
 mod moves;
 mod queue;

@@ -37,7 +37,7 @@ impl Server {
         (answer.status, code.split(';').next().unwrap().into(), problem["message"].as_str().unwrap().into())
     }
 
-    fn query(&self, path: &str, form: &str) -> Answer {
+    pub(crate) fn query(&self, path: &str, form: &str) -> Answer {
         let head = "content-type: application/x-www-form-urlencoded\r\n";
         self.connect().request("POST", path, head, form.as_bytes())
     }
@@ -69,7 +69,7 @@ impl Server {
             .clone()
     }
 
-    fn stats(&self, queue: &str) -> Value {
+    pub(crate) fn stats(&self, queue: &str) -> Value {
         self.json("GET", &format!("/v1/queues/{queue}/stats"), "").expect(200)
     }
 }
@@ -270,6 +270,39 @@ fn a_fifo_queue_keeps_order_locks_groups_and_deduplicates() {
     assert_eq!(code, "InvalidParameterValue");
     assert!(message.ends_with("The receipt handle has expired."), "{message}");
     assert_eq!(bodies(&server.take(&url, 10)), ["a2", "a3"]);
+}
+
+#[test]
+fn a_changed_delay_reaches_back_in_a_fifo_queue_only() {
+    let server = start();
+    let fifo = json!({ "FifoQueue": "true", "ContentBasedDeduplication": "true", "DelaySeconds": "900" });
+    let (fifo, standard) = (server.make("mail.fifo", &fifo), server.make("mail", &json!({ "DelaySeconds": "900" })));
+    let send = |url: &str, body: &str| {
+        let group = url.ends_with(".fifo").then_some("g");
+        server.sqs_ok("SendMessage", &json!({ "QueueUrl": url, "MessageBody": body, "MessageGroupId": group }));
+    };
+    let delay = |seconds: &str| {
+        for url in [&fifo, &standard] {
+            let attributes = json!({ "DelaySeconds": seconds });
+            server.sqs_ok("SetQueueAttributes", &json!({ "QueueUrl": url, "Attributes": attributes }));
+        }
+    };
+    for url in [&fifo, &standard] {
+        ["1", "2", "3"].iter().for_each(|body| send(url, body));
+        assert!(server.take(url, 10).is_empty());
+    }
+    delay("0");
+    let first = server.take(&fifo, 1);
+    assert_eq!(bodies(&first), ["1"]);
+    assert!(server.take(&standard, 10).is_empty());
+    send(&standard, "4");
+    delay("900");
+    assert_eq!(server.stats("mail.fifo")["delayed"], 2, "what was received already stays");
+    assert_eq!(bodies(&server.take(&standard, 10)), ["4"]);
+    server.sqs_ok("DeleteMessage", &json!({ "QueueUrl": fifo, "ReceiptHandle": first[0]["ReceiptHandle"] }));
+    assert!(server.take(&fifo, 10).is_empty());
+    delay("0");
+    assert_eq!(bodies(&server.take(&fifo, 10)), ["2", "3"]);
 }
 
 #[test]
