@@ -5,6 +5,7 @@
 
 mod form;
 mod members;
+mod value;
 
 pub(crate) use members::Members;
 
@@ -15,6 +16,7 @@ use crate::call::{Call, Protocol, TARGET_HEADER, TARGET_PREFIX};
 use crate::error::{Code, SqsError};
 use crate::request::Request;
 use crate::url::Address;
+use value::{Tree, Value};
 
 /// What a call asks.
 ///
@@ -41,9 +43,9 @@ fn json_action(call: &Call<'_>) -> String {
     target.strip_prefix(TARGET_PREFIX).unwrap_or(target).to_owned()
 }
 
-fn query_action(call: &Call<'_>, tree: &mut members::Tree) -> Result<String, SqsError> {
+fn query_action(call: &Call<'_>, tree: &mut Tree<'_>) -> Result<String, SqsError> {
     match tree.remove("Action") {
-        Some(serde_json::Value::String(action)) => Ok(action),
+        Some(Value::Text(action)) => Ok(action.into_owned()),
         _ if *call.method == Method::GET => Err(SqsError::new(Code::UnknownOperation, "")),
         _ => Err(SqsError::new(Code::MissingAction, "The request must contain the parameter Action.")),
     }

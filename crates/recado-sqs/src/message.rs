@@ -110,9 +110,9 @@ pub struct Received {
     pub receipt_handle: String,
     /// Text.
     pub body: String,
-    /// All that the service knows.
+    /// What the service knows, at least as far as it is asked for.
     pub system: Vec<(SystemAttribute, String)>,
-    /// All of the message's own.
+    /// The message's own, at least those that are asked for.
     pub attributes: MessageAttributes,
 }
 
@@ -126,7 +126,8 @@ macro_rules! system_attributes {
         }
 
         impl SystemAttribute {
-            const ALL: &[Self] = &[$(Self::$name,)*];
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// As on the wire.
             pub fn name(self) -> &'static str {

@@ -19,7 +19,7 @@ pub struct Page {
 }
 
 impl Page {
-    pub(crate) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(crate) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let reason = "MaxResults must be an integer between 1 and 1000.";
         let max = members.integer_in("MaxResults", 1, RESULTS_MAX, reason)?;
         let after = members.text("NextToken")?.filter(|token| !token.is_empty());

@@ -36,7 +36,7 @@ macro_rules! requests {
                 }
             }
 
-            pub(crate) fn read(action: Action, members: &mut Members) -> Result<Self, SqsError> {
+            pub(crate) fn read(action: Action, members: &mut Members<'_>) -> Result<Self, SqsError> {
                 match action {
                     $(Action::$name => $name::read(members).map(Self::$name),)*
                 }
@@ -64,7 +64,7 @@ const ENTRY_ID_LENGTH_MAX: usize = 80;
 
 /// The entries of a batch with their ids, once the batch as a whole is sound. `kind` is what the Query protocol calls
 /// one of them.
-fn entries(members: &mut Members, kind: &str) -> Result<Vec<(String, Members)>, SqsError> {
+fn entries<'c>(members: &mut Members<'c>, kind: &str) -> Result<Vec<(String, Members<'c>)>, SqsError> {
     let structures = members.structures("Entries", kind)?;
     if structures.is_empty() {
         let message = format!("There should be at least one {kind} in the request.");
@@ -84,7 +84,7 @@ fn entries(members: &mut Members, kind: &str) -> Result<Vec<(String, Members)>, 
     Ok(entries)
 }
 
-fn check_ids(entries: &[(String, Members)]) -> Result<(), SqsError> {
+fn check_ids(entries: &[(String, Members<'_>)]) -> Result<(), SqsError> {
     let mut seen = HashSet::new();
     for (id, _) in entries {
         if !(1..=ENTRY_ID_LENGTH_MAX).contains(&id.len()) || !id.bytes().all(is_word) {

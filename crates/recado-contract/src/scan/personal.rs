@@ -6,7 +6,7 @@ use super::text::Shape;
 use super::{Hit, Kind, Wanted, cards, names};
 
 /// A longer text is a body, not a field.
-const TEXT_BYTES_MAX: usize = 2 << 10;
+pub(super) const TEXT_BYTES_MAX: usize = 2 << 10;
 
 type Report<'r> = dyn FnMut(&'static str, Range<usize>) + 'r;
 

@@ -71,6 +71,12 @@ pub(super) fn find(name: Option<&str>, text: &str, wanted: Wanted, depth: usize,
     if text.len() < SHORTEST && !is_named {
         return personal::find_short(name, text, wanted, report);
     }
+    let nested = if depth < DEPTH_MAX { find_in_json(text, wanted, depth + 1) } else { None };
+    let is_long = wanted.personal && text.len() > personal::TEXT_BYTES_MAX;
+    if !is_named && !is_long && nested.as_ref().is_some_and(Vec::is_empty) {
+        // JSON within a text is judged as JSON, value by value; only where there is something the text says more.
+        return;
+    }
     let shape = Shape::of(text.as_bytes());
     let mut is_found = false;
     if wanted.secrets {
@@ -94,9 +100,27 @@ pub(super) fn find(name: Option<&str>, text: &str, wanted: Wanted, depth: usize,
             report(Hit { kind: Kind::Personal, rule, span });
         });
     }
-    if !is_found && depth < DEPTH_MAX {
-        find_within(name, text, &shape, wanted, depth + 1, report);
+    if is_found {
+        return;
     }
+    match nested {
+        Some(hits) => hits.into_iter().for_each(report),
+        None if depth < DEPTH_MAX => find_within(name, text, &shape, wanted, depth + 1, report),
+        None => {}
+    }
+}
+
+/// What is found in a text that is JSON, as hits that cover it; `None` when it is not.
+fn find_in_json(text: &str, wanted: Wanted, depth: usize) -> Option<Vec<Hit>> {
+    let trimmed = text.trim_ascii();
+    if !(trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']'])) {
+        return None;
+    }
+    let mut hits = Vec::new();
+    let is_json = walk(trimmed.as_bytes(), &Path::Root(""), wanted, depth, &mut |inner| {
+        hits.push(Hit { kind: inner.kind, rule: inner.rule, span: 0..text.len() });
+    });
+    (is_json || !hits.is_empty()).then_some(hits)
 }
 
 /// Looks through one layer of encoding. What is found covers the encoded text.
@@ -108,14 +132,6 @@ fn find_within(
     depth: usize,
     report: &mut dyn FnMut(Hit),
 ) {
-    let trimmed = text.trim_ascii();
-    if trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']']) {
-        let path = Path::Root("");
-        walk(trimmed.as_bytes(), &path, wanted, depth, &mut |inner| {
-            report(Hit { kind: inner.kind, rule: inner.rule, span: 0..text.len() });
-        });
-        return;
-    }
     if shape.has_percent
         && let Some(decoded) = encoded::from_url(text)
     {

@@ -158,9 +158,18 @@ const REQUEST_ID_DOMAIN: u8 = b'i';
 
 /// 128 bits as a UUID is written.
 fn uuid(bits: u128) -> String {
-    let digits = format!("{bits:032x}");
-    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-    parts.join("-")
+    const LENGTH: usize = 36;
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let mut text = String::with_capacity(LENGTH);
+    for (place, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    text
 }
 
 #[cfg(test)]

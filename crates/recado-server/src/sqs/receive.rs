@@ -34,34 +34,48 @@ pub(super) async fn receive(app: &App, caller: &Caller, asked: ReceiveMessage) -
     if received.jobs.is_empty() && is_at_limit && wait_s == 0 && !queue.is_fifo() {
         return Err(SqsError::too_many_in_flight());
     }
-    let show = |(delivered, job): &(Delivered, FilledJob)| asked.show(message(app, caller, &queue, delivered, job));
+    let show =
+        |(delivered, job): &(Delivered, FilledJob)| asked.show(message(app, caller, &queue, &asked, delivered, job));
     let messages = received.jobs.iter().map(show).collect();
     Ok(Done { answer: Answer::ReceiveMessage(messages), guard: Some(received.guard) })
 }
 
-fn message(app: &App, caller: &Caller, queue: &Queue, delivered: &Delivered, job: &FilledJob) -> Received {
+/// With what was asked for; the rest is not worked out.
+fn message(
+    app: &App,
+    caller: &Caller,
+    queue: &Queue,
+    asked: &ReceiveMessage,
+    delivered: &Delivered,
+    job: &FilledJob,
+) -> Received {
     let (view, meta) = (&job.view, &job.meta);
-    let (attributes, trace) = meta.headers.as_deref().map(|headers| attributes(headers)).unwrap_or_default();
-    let first_received_at = view.first_received_at.unwrap_or_default();
+    let shows_headers = !asked.attributes.is_empty() || asked.system.shows(SystemAttribute::AWSTraceHeader);
+    let headers = meta.headers.as_deref().filter(|_| shows_headers);
+    let (attributes, trace) = headers.map(|headers| attributes(headers)).unwrap_or_default();
     let id = view.id;
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-    let source = view.handed_off_by.as_deref().map(|native| caller.arn(native).to_string());
-    let system = [
-        (SystemAttribute::SenderId, Some(caller.account().to_owned())),
-        (SystemAttribute::SentTimestamp, Some(id.enqueued_at().to_string())),
-        (SystemAttribute::ApproximateReceiveCount, Some(view.deliveries.to_string())),
-        (SystemAttribute::ApproximateFirstReceiveTimestamp, Some(first_received_at.to_string())),
-        (SystemAttribute::SequenceNumber, queue.is_fifo().then(|| sequence_number(id))),
-        (SystemAttribute::MessageDeduplicationId, text(&meta.dedup_key)),
-        (SystemAttribute::MessageGroupId, text(&meta.group)),
-        (SystemAttribute::AWSTraceHeader, trace),
-        (SystemAttribute::DeadLetterQueueSourceArn, source),
-    ];
+    let value = |name: SystemAttribute| match name {
+        SystemAttribute::SenderId => Some(caller.account().to_owned()),
+        SystemAttribute::SentTimestamp => Some(id.enqueued_at().to_string()),
+        SystemAttribute::ApproximateReceiveCount => Some(view.deliveries.to_string()),
+        SystemAttribute::ApproximateFirstReceiveTimestamp => {
+            Some(view.first_received_at.unwrap_or_default().to_string())
+        }
+        SystemAttribute::SequenceNumber => queue.is_fifo().then(|| sequence_number(id)),
+        SystemAttribute::MessageDeduplicationId => text(&meta.dedup_key),
+        SystemAttribute::MessageGroupId => text(&meta.group),
+        SystemAttribute::AWSTraceHeader => trace.clone(),
+        SystemAttribute::DeadLetterQueueSourceArn => {
+            view.handed_off_by.as_deref().map(|native| caller.arn(native).to_string())
+        }
+    };
+    let shown = SystemAttribute::ALL.iter().filter(|name| asked.system.shows(**name));
     Received {
         message_id: uuid(id.0),
         receipt_handle: delivered.receipt.text(app.shard.secret()),
         body: body(&view.kind, &job.payload),
-        system: system.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        system: shown.filter_map(|name| Some((*name, value(*name)?))).collect(),
         attributes,
     }
 }

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
-use serde_json::Value;
 
-use super::members::Tree;
+use super::value::{Tree, Value};
 use crate::call::Call;
 use crate::error::{Code, SqsError};
 
@@ -16,7 +15,7 @@ const PARAMETERS_MAX: usize = 4_000;
 const DEPTH_MAX: usize = 6;
 
 /// All parameters of a call: of its query, and of its body when that is a form.
-pub(super) fn tree(call: &Call<'_>) -> Result<Tree, SqsError> {
+pub(super) fn tree<'c>(call: &Call<'c>) -> Result<Tree<'c>, SqsError> {
     let body: &[u8] = if call.is_form() { call.body } else { b"" };
     let parameters = call.query.as_bytes().split(|b| *b == b'&').chain(body.split(|b| *b == b'&'));
     let mut tree = Tree::new();
@@ -34,18 +33,18 @@ pub(super) fn tree(call: &Call<'_>) -> Result<Tree, SqsError> {
     Ok(tree)
 }
 
-fn insert(tree: &mut Tree, name: &str, value: String) -> Result<(), SqsError> {
+fn insert<'c>(tree: &mut Tree<'c>, name: &str, value: Cow<'c, str>) -> Result<(), SqsError> {
     let mut at = tree;
     let mut segments = name.splitn(DEPTH_MAX, '.').peekable();
     while let Some(segment) = segments.next() {
         if segments.peek().is_none() {
-            return match at.insert(segment.to_owned(), Value::String(value)) {
-                Some(Value::Object(_)) => Err(ambiguous(name)),
+            return match at.insert(Cow::Owned(segment.to_owned()), Value::Text(value)) {
+                Some(Value::Structure(_)) => Err(ambiguous(name)),
                 _ => Ok(()),
             };
         }
-        at = match at.entry(segment).or_insert_with(|| Value::Object(Tree::new())) {
-            Value::Object(inner) => inner,
+        at = match at.entry(Cow::Owned(segment.to_owned())).or_insert_with(|| Value::Structure(Tree::new())) {
+            Value::Structure(inner) => inner,
             _ => return Err(ambiguous(name)),
         };
     }
@@ -53,13 +52,13 @@ fn insert(tree: &mut Tree, name: &str, value: String) -> Result<(), SqsError> {
 }
 
 /// Strict, where a lossy reading would change a body in silence.
-fn text(encoded: &[u8]) -> Result<String, SqsError> {
-    let spaced: Cow<'_, [u8]> = if encoded.contains(&b'+') {
-        Cow::Owned(encoded.iter().map(|b| if *b == b'+' { b' ' } else { *b }).collect())
+fn text(encoded: &[u8]) -> Result<Cow<'_, str>, SqsError> {
+    let decoded = if encoded.contains(&b'+') {
+        let spaced: Vec<u8> = encoded.iter().map(|b| if *b == b'+' { b' ' } else { *b }).collect();
+        percent_decode(&spaced).decode_utf8().map(|text| Cow::Owned(text.into_owned()))
     } else {
-        Cow::Borrowed(encoded)
+        percent_decode(encoded).decode_utf8()
     };
-    let decoded = percent_decode(&spaced).decode_utf8().map(Cow::into_owned);
     decoded.map_err(|_| malformed("A parameter is not UTF-8.".to_owned()))
 }
 

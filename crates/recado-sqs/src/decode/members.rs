@@ -1,16 +1,16 @@
 //! The members of a request, or of a structure in it, whichever protocol they came by. What is not asked for is
 //! ignored, as the service does.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use serde_json::Value;
 
+use super::value::{Tree, Value};
 use crate::call::Protocol;
 use crate::error::{Code, SqsError};
 use crate::url::Address;
-
-pub(super) type Tree = serde_json::Map<String, Value>;
 
 /// Padding may be missing.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -20,27 +20,27 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Members by name; each is taken out once.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(crate) struct Members<'c> {
     protocol: Protocol,
-    tree: Tree,
+    tree: Tree<'c>,
     /// The queue whose path the request was sent to.
     at: Option<Address>,
 }
 
 /// The members of a JSON body; none at all are the empty object.
-pub(super) fn of_json(body: &[u8]) -> Result<Tree, SqsError> {
+pub(super) fn of_json(body: &[u8]) -> Result<Tree<'_>, SqsError> {
     if body.trim_ascii().is_empty() {
         return Ok(Tree::new());
     }
     match serde_json::from_slice(body) {
-        Ok(Value::Object(tree)) => Ok(tree),
+        Ok(Value::Structure(tree)) => Ok(tree),
         Ok(_) => Err(malformed("The request is not a JSON object.")),
         Err(error) => Err(malformed(format!("The request is not JSON: {error}."))),
     }
 }
 
-impl Members {
-    pub(super) fn new(protocol: Protocol, tree: Tree, at: Option<Address>) -> Self {
+impl<'c> Members<'c> {
+    pub(super) fn new(protocol: Protocol, tree: Tree<'c>, at: Option<Address>) -> Self {
         Self { protocol, tree, at }
     }
 
@@ -58,7 +58,7 @@ impl Members {
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, SqsError> {
         match self.tree.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
+            Some(Value::Text(text)) => Ok(Some(text.into_owned())),
             Some(_) => Err(wrong(name, "a string")),
         }
     }
@@ -72,8 +72,8 @@ impl Members {
     pub(crate) fn integer(&mut self, name: &str) -> Result<Option<i64>, SqsError> {
         match self.tree.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::Number(number)) => number.as_i64().map(Some).ok_or_else(|| wrong(name, "an integer")),
-            Some(Value::String(text)) => match text.parse() {
+            Some(Value::Number(number)) => number.map(Some).ok_or_else(|| wrong(name, "an integer")),
+            Some(Value::Text(text)) => match text.parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(SqsError::invalid_value(text, name, "Must be an integer.")),
             },
@@ -99,7 +99,7 @@ impl Members {
     /// A list of strings: `names` in JSON, `name.1`, `name.2` ... in a query. Absent is empty.
     pub(crate) fn texts(&mut self, names: &str, name: &str) -> Result<Vec<String>, SqsError> {
         let text = |value| match value {
-            Value::String(text) => Ok(text),
+            Value::Text(text) => Ok(text.into_owned()),
             _ => Err(wrong(names, "a list of strings")),
         };
         self.list(names, name)?.unwrap_or_default().into_iter().map(text).collect()
@@ -117,7 +117,7 @@ impl Members {
         (name, key, value): (&str, &str, &str),
     ) -> Result<Option<Vec<(String, String)>>, SqsError> {
         let text = |(key, value)| match value {
-            Value::String(text) => Ok((key, text)),
+            Value::Text(text) => Ok((key, text.into_owned())),
             _ => Err(wrong(names, "a map of strings")),
         };
         let entries = self.entries(names, (name, key, value))?;
@@ -130,9 +130,9 @@ impl Members {
         entries.into_iter().map(|(key, value)| Ok((key, self.inner(names, value)?))).collect()
     }
 
-    fn inner(&self, name: &str, value: Value) -> Result<Self, SqsError> {
+    fn inner(&self, name: &str, value: Value<'c>) -> Result<Self, SqsError> {
         match value {
-            Value::Object(tree) => Ok(Self { protocol: self.protocol, tree, at: None }),
+            Value::Structure(tree) => Ok(Self { protocol: self.protocol, tree, at: None }),
             _ => Err(wrong(name, "made of structures")),
         }
     }
@@ -141,18 +141,20 @@ impl Members {
         &mut self,
         names: &str,
         (name, key, value): (&str, &str, &str),
-    ) -> Result<Option<Vec<(String, Value)>>, SqsError> {
+    ) -> Result<Option<Vec<(String, Value<'c>)>>, SqsError> {
         if self.protocol == Protocol::Json {
             return match self.tree.remove(names) {
                 None | Some(Value::Null) => Ok(None),
-                Some(Value::Object(map)) => Ok(Some(map.into_iter().collect())),
+                Some(Value::Structure(map)) => {
+                    Ok(Some(map.into_iter().map(|(key, value)| (key.into_owned(), value)).collect()))
+                }
                 Some(_) => Err(wrong(names, "a map")),
             };
         }
         let entry = |item| match item {
-            Value::Object(mut item) => match (item.remove(key), item.remove(value)) {
-                (Some(Value::String(key)), Some(value)) => Ok((key, value)),
-                (Some(Value::String(key)), None) => Ok((key, Value::String(String::new()))),
+            Value::Structure(mut item) => match (item.remove(key), item.remove(value)) {
+                (Some(Value::Text(key)), Some(value)) => Ok((key.into_owned(), value)),
+                (Some(Value::Text(key)), None) => Ok((key.into_owned(), Value::Text(Cow::Borrowed("")))),
                 _ => Err(SqsError::missing(&format!("{name}.{key}"))),
             },
             _ => Err(wrong(name, "a map")),
@@ -160,16 +162,16 @@ impl Members {
         self.list(names, name)?.map(|items| items.into_iter().map(entry).collect()).transpose()
     }
 
-    fn list(&mut self, names: &str, name: &str) -> Result<Option<Vec<Value>>, SqsError> {
+    fn list(&mut self, names: &str, name: &str) -> Result<Option<Vec<Value<'c>>>, SqsError> {
         match self.protocol {
             Protocol::Json => match self.tree.remove(names) {
                 None | Some(Value::Null) => Ok(None),
-                Some(Value::Array(items)) => Ok(Some(items)),
+                Some(Value::List(items)) => Ok(Some(items)),
                 Some(_) => Err(wrong(names, "a list")),
             },
             Protocol::Query => match self.tree.remove(name) {
                 None => Ok(None),
-                Some(Value::Object(items)) => numbered(name, items).map(Some),
+                Some(Value::Structure(items)) => numbered(name, items).map(Some),
                 // A list of one, as some clients write it.
                 Some(item) => Ok(Some(vec![item])),
             },
@@ -178,8 +180,8 @@ impl Members {
 }
 
 /// The items of a query's list in the order of their numbers, which may have gaps.
-fn numbered(name: &str, items: Tree) -> Result<Vec<Value>, SqsError> {
-    let number = |(number, item): (String, Value)| match number.parse::<u32>() {
+fn numbered<'c>(name: &str, items: Tree<'c>) -> Result<Vec<Value<'c>>, SqsError> {
+    let number = |(number, item): (Cow<'c, str>, Value<'c>)| match number.parse::<u32>() {
         Ok(number) => Ok((number, item)),
         Err(_) => Err(wrong(name, "a list, numbered from 1")),
     };

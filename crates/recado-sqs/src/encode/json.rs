@@ -41,8 +41,11 @@ pub(super) fn query_error(error: &SqsError, request_id: &str) -> Vec<u8> {
     })
 }
 
+/// Room that is made at once: most answers need no more.
+const BYTES: usize = 1 << 10;
+
 fn object(lists_maps: bool, members: impl FnOnce(&mut Json)) -> Vec<u8> {
-    let mut json = Json { out: Vec::new(), first: true, lists_maps };
+    let mut json = Json { out: Vec::with_capacity(BYTES), first: true, lists_maps };
     json.between(b'{', b'}', members);
     json.out
 }

@@ -1,7 +1,5 @@
 //! Digests that clients check.
 
-use std::fmt::Write as _;
-
 use md5::{Digest, Md5};
 
 use super::{AttributeValue, MessageAttribute, MessageAttributes};
@@ -44,8 +42,12 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
 
 /// In lower case.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    text
 }

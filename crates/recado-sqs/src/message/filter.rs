@@ -34,6 +34,11 @@ impl AttributeFilter {
         filter
     }
 
+    /// Whether none can be shown.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.names.is_empty() && self.prefixes.is_empty()
+    }
+
     /// Whether an attribute is shown.
     pub fn shows(&self, name: &str) -> bool {
         self.all || self.names.iter().any(|one| one == name) || self.prefixes.iter().any(|one| name.starts_with(one))

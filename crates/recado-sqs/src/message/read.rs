@@ -22,7 +22,7 @@ const FIFO_ID_LENGTH_MAX: usize = 128;
 impl Message {
     /// Its bytes, which count in a batch even if it is refused, and what it is. An outer error is about the form of
     /// the request.
-    pub(crate) fn read(members: &mut Members) -> Result<(usize, Result<Self, SqsError>), SqsError> {
+    pub(crate) fn read(members: &mut Members<'_>) -> Result<(usize, Result<Self, SqsError>), SqsError> {
         let body = members.text("MessageBody")?.unwrap_or_default();
         let attributes = raw_attributes(members.structure_map("MessageAttributes", "MessageAttribute")?)?;
         let system = members.structure_map("MessageSystemAttributes", "MessageSystemAttribute")?;
@@ -32,7 +32,7 @@ impl Message {
     }
 
     fn checked(
-        members: &mut Members,
+        members: &mut Members<'_>,
         body: String,
         attributes: Vec<RawAttribute>,
         system: Vec<RawAttribute>,
@@ -51,7 +51,7 @@ impl Message {
 }
 
 /// An id that is compared: of a group, of a deduplication, of a receive's attempt.
-pub(crate) fn fifo_id(members: &mut Members, name: &str) -> Result<Option<String>, SqsError> {
+pub(crate) fn fifo_id(members: &mut Members<'_>, name: &str) -> Result<Option<String>, SqsError> {
     let Some(id) = members.text(name)? else { return Ok(None) };
     if !(1..=FIFO_ID_LENGTH_MAX).contains(&id.len()) || !id.bytes().all(|b| b.is_ascii_graphic()) {
         let reason = format!("{name} can only include alphanumeric and punctuation characters. 1 to 128 in length.");
@@ -77,7 +77,8 @@ const INVALID_CHARACTERS: &str = "Invalid characters found. Valid unicode charac
 fn is_xml(text: &str) -> bool {
     let control = |b: u8| b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r');
     // U+FFFE and U+FFFF are the only others that are no characters of XML: EF BF BE and EF BF BF.
-    !(text.bytes().any(control) || text.contains(['\u{FFFE}', '\u{FFFF}']))
+    let is_other = |three: &[u8]| matches!(three, [0xEF, 0xBF, 0xBE | 0xBF]);
+    !(text.bytes().any(control) || text.as_bytes().contains(&0xEF) && text.as_bytes().windows(3).any(is_other))
 }
 
 /// An attribute as it came.
@@ -95,8 +96,8 @@ impl RawAttribute {
     }
 }
 
-fn raw_attributes(structures: Vec<(String, Members)>) -> Result<Vec<RawAttribute>, SqsError> {
-    let raw = |(name, mut members): (String, Members)| {
+fn raw_attributes(structures: Vec<(String, Members<'_>)>) -> Result<Vec<RawAttribute>, SqsError> {
+    let raw = |(name, mut members): (String, Members<'_>)| {
         let lists = [("StringListValues", "StringListValue"), ("BinaryListValues", "BinaryListValue")];
         for (plural, flat) in lists {
             if !members.texts(plural, flat)?.is_empty() {

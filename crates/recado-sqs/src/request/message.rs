@@ -29,7 +29,7 @@ pub struct SendMessage {
 }
 
 impl SendMessage {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()?, message: Message::read(members)?.1? })
     }
 }
@@ -44,7 +44,7 @@ pub struct SendMessageBatch {
 }
 
 impl SendMessageBatch {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let mut total = 0;
         let mut messages = Vec::new();
@@ -82,7 +82,7 @@ pub struct ReceiveMessage {
 }
 
 impl ReceiveMessage {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let mut system = members.texts("AttributeNames", "AttributeName")?;
         system.extend(members.texts("MessageSystemAttributeNames", "MessageSystemAttributeName")?);
@@ -129,7 +129,7 @@ pub struct DeleteMessage {
 }
 
 impl DeleteMessage {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()?, receipt_handle: members.required_text("ReceiptHandle")? })
     }
 }
@@ -144,7 +144,7 @@ pub struct DeleteMessageBatch {
 }
 
 impl DeleteMessageBatch {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let entries = entries(members, "DeleteMessageBatchRequestEntry")?;
         Ok(Self { queue, entries: each(entries, |members| members.required_text("ReceiptHandle")) })
@@ -161,7 +161,7 @@ pub struct VisibilityChange {
 }
 
 impl VisibilityChange {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let receipt_handle = members.required_text("ReceiptHandle")?;
         let visibility_timeout_s =
             visibility_timeout(members)?.ok_or_else(|| SqsError::missing("VisibilityTimeout"))?;
@@ -179,7 +179,7 @@ pub struct ChangeMessageVisibility {
 }
 
 impl ChangeMessageVisibility {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()?, change: VisibilityChange::read(members)? })
     }
 }
@@ -194,19 +194,22 @@ pub struct ChangeMessageVisibilityBatch {
 }
 
 impl ChangeMessageVisibilityBatch {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let entries = entries(members, "ChangeMessageVisibilityBatchRequestEntry")?;
         Ok(Self { queue, entries: each(entries, VisibilityChange::read) })
     }
 }
 
-fn each<T>(entries: Vec<(String, Members)>, read: impl Fn(&mut Members) -> Result<T, SqsError>) -> Vec<Entry<T>> {
+fn each<T>(
+    entries: Vec<(String, Members<'_>)>,
+    read: impl Fn(&mut Members<'_>) -> Result<T, SqsError>,
+) -> Vec<Entry<T>> {
     let entry = |(id, mut members)| Entry { id, content: read(&mut members).map_err(SqsError::in_batch) };
     entries.into_iter().map(entry).collect()
 }
 
-fn visibility_timeout(members: &mut Members) -> Result<Option<u32>, SqsError> {
+fn visibility_timeout(members: &mut Members<'_>) -> Result<Option<u32>, SqsError> {
     let reason = "Must be >= 0 and <= 43200, if provided.";
     members.integer_in("VisibilityTimeout", 0, VISIBILITY_TIMEOUT_S_MAX, reason)
 }

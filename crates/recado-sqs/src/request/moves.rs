@@ -23,7 +23,7 @@ pub struct StartMessageMoveTask {
 }
 
 impl StartMessageMoveTask {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let source = arn("SourceArn", &members.required_text("SourceArn")?)?;
         let destination = members.text("DestinationArn")?.map(|text| arn("DestinationArn", &text)).transpose()?;
         let reason = "MaxNumberOfMessagesPerSecond must be an integer between 1 and 500.";
@@ -41,7 +41,7 @@ pub struct CancelMessageMoveTask {
 }
 
 impl CancelMessageMoveTask {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { task: TaskHandle::parse(&members.required_text("TaskHandle")?)? })
     }
 }
@@ -56,7 +56,7 @@ pub struct ListMessageMoveTasks {
 }
 
 impl ListMessageMoveTasks {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let source = arn("SourceArn", &members.required_text("SourceArn")?)?;
         let reason = "MaxResults must be an integer between 1 and 10.";
         let max = members.integer_in("MaxResults", 1, TASKS_MAX, reason)?.unwrap_or(1);

@@ -27,7 +27,7 @@ pub struct AddPermission {
 }
 
 impl AddPermission {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let label = label(members)?;
         let accounts = members.texts("AWSAccountIds", "AWSAccountId")?;
@@ -64,7 +64,7 @@ pub struct RemovePermission {
 }
 
 impl RemovePermission {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()?, label: label(members)? })
     }
 }
@@ -81,7 +81,7 @@ pub struct CreateQueue {
 }
 
 impl CreateQueue {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let name = members.required_text("QueueName")?;
         let attributes = GivenAttributes::new(members.map("Attributes", attributes::IN_QUERY)?.unwrap_or_default())?;
         check_name(&name, attributes.is_fifo())?;
@@ -99,7 +99,7 @@ pub struct DeleteQueue {
 }
 
 impl DeleteQueue {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()? })
     }
 }
@@ -112,7 +112,7 @@ pub struct PurgeQueue {
 }
 
 impl PurgeQueue {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()? })
     }
 }
@@ -125,7 +125,7 @@ pub struct GetQueueUrl {
 }
 
 impl GetQueueUrl {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let name = members.required_text("QueueName")?;
         let account = members.text("QueueOwnerAWSAccountId")?.filter(|account| !account.is_empty());
         Ok(Self { queue: Address { account, name } })
@@ -142,7 +142,7 @@ pub struct ListQueues {
 }
 
 impl ListQueues {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let prefix = members.text("QueueNamePrefix")?.unwrap_or_default();
         Ok(Self { prefix, page: Page::read(members)? })
     }
@@ -158,7 +158,7 @@ pub struct ListDeadLetterSourceQueues {
 }
 
 impl ListDeadLetterSourceQueues {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()?, page: Page::read(members)? })
     }
 }
@@ -173,7 +173,7 @@ pub struct GetQueueAttributes {
 }
 
 impl GetQueueAttributes {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let names = members.texts("AttributeNames", "AttributeName")?;
         Ok(Self { queue, names: AttributeName::asked(&names)? })
@@ -190,7 +190,7 @@ pub struct SetQueueAttributes {
 }
 
 impl SetQueueAttributes {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let given = members.map("Attributes", attributes::IN_QUERY)?;
         let given = given.ok_or_else(|| SqsError::missing("Attribute.Name"))?;
@@ -208,7 +208,7 @@ pub struct TagQueue {
 }
 
 impl TagQueue {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let tags: Tags = members.map("Tags", tags::IN_QUERY)?.unwrap_or_default().into_iter().collect();
         if tags.is_empty() {
@@ -229,7 +229,7 @@ pub struct UntagQueue {
 }
 
 impl UntagQueue {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let queue = members.queue()?;
         let keys = members.texts("TagKeys", "TagKey")?;
         if keys.is_empty() {
@@ -247,12 +247,12 @@ pub struct ListQueueTags {
 }
 
 impl ListQueueTags {
-    pub(super) fn read(members: &mut Members) -> Result<Self, SqsError> {
+    pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         Ok(Self { queue: members.queue()? })
     }
 }
 
-fn label(members: &mut Members) -> Result<String, SqsError> {
+fn label(members: &mut Members<'_>) -> Result<String, SqsError> {
     let label = members.required_text("Label")?;
     if label.len() > LABEL_LENGTH_MAX || !label.bytes().all(is_word) {
         let reason = "Label can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.";
