@@ -53,16 +53,17 @@ impl JobId {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("job_")?;
-        let lower = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        (digits.len() == 32 && digits.bytes().all(lower)).then_some(())?;
-        let id = Self(u128::from_str_radix(digits, 16).ok()?);
+        (!digits.bytes().any(|digit| digit.is_ascii_uppercase())).then_some(())?;
+        let id = Self(u128::from_be_bytes(read_hex(digits.as_bytes())?));
         (id.0 >> 76 & 0xf == 7 && id.0 >> 62 & 0b11 == 0b10).then_some(id)
     }
 }
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "job_{:032x}", { self.0 })
+        let mut text = *b"job_00000000000000000000000000000000";
+        write_hex(&self.0.to_be_bytes(), &mut text[4..]);
+        f.pad(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -115,6 +116,26 @@ pub struct Receipt {
 const RECEIPT_BYTES: usize = 16 + 4 + 8 + 8 + 8 + 8;
 const RECEIPT_DOMAIN: u8 = b'r';
 
+/// Two digits a byte.
+fn write_hex(bytes: &[u8], digits: &mut [u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(digits.chunks_exact_mut(2)) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}
+
+/// Reads two digits a byte, upper-case ones too.
+fn read_hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+    (digits.len() == 2 * N).then_some(())?;
+    let (mut bytes, mut all) = ([0; N], 0);
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let [high, low] = [0, 1].map(|index| DIGITS[usize::from(pair[index])]);
+        all |= high | low;
+        *byte = high << 4 | low & 15;
+    }
+    (all < 16).then_some(bytes)
+}
+
 /// What each byte is as a digit of a hexadecimal number; 255 is none.
 const DIGITS: [u8; 256] = {
     let (mut digits, mut byte) = ([255; 256], 0);
@@ -146,28 +167,15 @@ impl Receipt {
     /// The receipt as text: 104 hex digits.
     #[must_use]
     pub fn text(self, secret: Secret) -> String {
-        let mut text = String::with_capacity(2 * RECEIPT_BYTES);
-        for byte in self.bytes(secret) {
-            for nibble in [byte >> 4, byte & 15] {
-                text.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
-            }
-        }
-        text
+        let mut digits = [0; 2 * RECEIPT_BYTES];
+        write_hex(&self.bytes(secret), &mut digits);
+        str::from_utf8(&digits).unwrap_or_default().into()
     }
 
     /// Reads a receipt; `None` when this shard did not make it.
     #[must_use]
     pub fn parse(text: &str, secret: Secret) -> Option<Self> {
-        let text = text.as_bytes();
-        (text.len() == 2 * RECEIPT_BYTES).then_some(())?;
-        let mut bytes = [0u8; RECEIPT_BYTES];
-        let mut all = 0;
-        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            let [high, low] = [0, 1].map(|index| DIGITS[usize::from(pair[index])]);
-            all |= high | low;
-            *byte = high << 4 | low & 15;
-        }
-        (all < 16).then_some(())?;
+        let bytes: [u8; RECEIPT_BYTES] = read_hex(text.as_bytes())?;
         let word = |from: usize| bytes[from..from + 8].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
         let half = |from: usize| bytes[from..from + 4].iter().fold(0u32, |n, b| n << 8 | u32::from(*b));
         let receipt = Self {
@@ -210,6 +218,7 @@ mod tests {
         let id = JobId::new(1_780_000_000_123, 5, 77, u64::MAX);
         assert_eq!((id.enqueued_at(), id.shard(), id.seq()), (1_780_000_000_123, 5, 77));
         assert_eq!(JobId::parse(&id.to_string()), Some(id));
+        assert_eq!(JobId(0x12_3456_789a_bcde_f0aa).to_string(), "job_00000000000000123456789abcdef0aa");
         assert_eq!(JobId::parse(&id.to_string().to_uppercase()), None);
         assert_eq!(JobId::parse("job_00000000000000000000000000000000"), None);
     }

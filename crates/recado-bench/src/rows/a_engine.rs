@@ -123,9 +123,12 @@ fn start(dir: &std::path::Path, trace: SharedTrace) -> Result<Service> {
 }
 
 async fn produce(handle: Handle, until: Instant) -> Result<u64> {
-    let mut jobs = 0;
+    let (mut jobs, mut next) = (0, enqueue(0));
     while Instant::now() < until {
-        match handle.call(enqueue(jobs)).await {
+        // The bare loop has its bytes at hand; so has the producer, which makes its next batch while it waits.
+        let (answer, made) = tokio::join!(handle.call(next), async { enqueue(jobs + BATCH) });
+        next = made;
+        match answer {
             Ok(_) => jobs += BATCH,
             // The disk cannot prepare segments as fast as they are filled.
             Err(Error::StorageFull { .. } | Error::StorageSlow { .. }) => tokio::time::sleep(PAUSE).await,

@@ -33,7 +33,7 @@ impl Runner {
                 if self.receive_pause.end() {
                     tracing::info!("jobs are received again");
                 }
-                let is_drained = self.mode == Mode::Drain && jobs.is_empty() && self.running.is_empty();
+                let is_drained = self.mode == Mode::Drain && jobs.is_empty() && self.crew.is_empty();
                 self.answered(sent, answer);
                 self.take_in(jobs);
                 if is_drained {

@@ -30,7 +30,7 @@ impl Runner {
             Mode::Serve => self.pace.ahead(self.plan.concurrency, self.plan.prefetch_max),
             Mode::Drain => 0,
         };
-        let want = (self.places() + ahead).saturating_sub(self.running.len() + self.waiting.len());
+        let want = (self.places() + ahead).saturating_sub(self.crew.len() + self.waiting.len());
         if want == 0 || self.waiting.len() > ahead / 2 {
             return;
         }

@@ -6,10 +6,11 @@
 
 mod answers;
 mod calls;
+mod crew;
 mod pause;
 mod stop;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::mem;
 use std::pin::{Pin, pin};
@@ -19,7 +20,6 @@ use std::time::Duration;
 use recado_contract::limits::SETTLE_ENTRIES_MAX;
 use recado_core::{Outcome, Receive};
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::builder::Plan;
@@ -28,13 +28,14 @@ use super::error::JobError;
 use super::held::{Book, Stage};
 use super::pace::Pace;
 use super::registry::Registry;
-use super::run::{self, Ending, released};
+use super::run::{Ending, released};
 use super::{Summary, Worker};
 use crate::backend::{Received, SettleAnswer};
 use crate::delivery::Delivery;
 use crate::error::Error;
 use crate::recado::Recado;
 
+use crew::{Crew, Ended};
 use pause::Pause;
 
 /// An end waits so long for others to go with it.
@@ -85,9 +86,7 @@ pub(super) struct Runner {
     book: Book,
     /// Fetched ahead, in the order they came.
     waiting: VecDeque<u64>,
-    runs: JoinSet<Ending>,
-    /// Which delivery a run is of, and since when.
-    running: HashMap<Id, (u64, Instant)>,
+    crew: Crew,
     /// Ends to be settled.
     outbox: VecDeque<u64>,
     /// Since when the oldest of them waits.
@@ -117,8 +116,7 @@ impl Runner {
             phase: Phase::Working,
             book: Book::default(),
             waiting: VecDeque::new(),
-            runs: JoinSet::new(),
-            running: HashMap::new(),
+            crew: Crew::new(),
             outbox: VecDeque::new(),
             outbox_since: None,
             receiving: None,
@@ -150,7 +148,7 @@ impl Runner {
             tokio::select! {
                 biased;
                 () = &mut stop, if self.phase == Phase::Working => self.stop(),
-                Some(ended) = self.runs.join_next_with_id() => self.ended(ended),
+                ended = self.crew.ended() => ended.into_iter().for_each(|ended| self.ended(ended)),
                 received = under_way(&mut self.receiving) => self.received(received),
                 answer = under_way(&mut self.settling) => self.settled(answer),
                 () = sleep_until(wake_at) => self.on_time(),
@@ -168,7 +166,7 @@ impl Runner {
 
     /// Gives free places to what waits.
     fn start_waiting(&mut self, now: Instant) {
-        while self.running.len() < self.places() && self.phase == Phase::Working {
+        while self.crew.len() < self.places() && self.phase == Phase::Working {
             let Some(key) = self.waiting.pop_front() else { return };
             self.start(key, now);
         }
@@ -196,8 +194,7 @@ impl Runner {
             }
         };
         held.stage = Stage::Runs(ctx.clone());
-        let run = self.runs.spawn(run::run(handler, ctx));
-        self.running.insert(run.id(), (key, now));
+        self.crew.start(key, handler, ctx);
     }
 
     fn queue_end(&mut self, key: u64, now: Instant) {
@@ -232,16 +229,9 @@ impl Runner {
     }
 
     /// A run has ended.
-    fn ended(&mut self, ended: Result<(Id, Ending), JoinError>) {
-        let (id, ending) = match ended {
-            Ok(ended) => ended,
-            Err(error) if error.is_cancelled() => (error.id(), Ending::Aborted),
-            // A handler's panic was caught already: this one came while its future was dropped.
-            Err(error) => (error.id(), Ending::Panicked(error.to_string())),
-        };
-        let Some((key, began)) = self.running.remove(&id) else { return };
+    fn ended(&mut self, Ended { key, took, ending }: Ended) {
         let now = Instant::now();
-        self.pace.add(now - began);
+        self.pace.add(took);
         let Some(held) = self.book.held.get_mut(&key) else { return };
         let outcome = ending.outcome(&self.plan.classifiers);
         if held.is_lost && matches!(outcome, Outcome::Release { .. }) {

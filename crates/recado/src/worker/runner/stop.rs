@@ -53,7 +53,7 @@ impl Runner {
 
     /// Drops the handlers that still run; their jobs are given back.
     pub(super) fn break_off(&mut self, last_words: Duration) {
-        self.runs.abort_all();
+        self.crew.break_off();
         self.phase = Phase::Ending(Instant::now() + last_words);
     }
 
