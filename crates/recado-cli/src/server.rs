@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use recado_server::StartError;
+use recado_server::options::FieldError;
 use recado_shard::OpenError;
 use serde_json::Value;
 
@@ -17,10 +18,17 @@ pub(crate) type OptionErrors = Vec<(String, String)>;
 
 /// Checks queue options as `PUT /v1/queues/{q}` does.
 pub(crate) fn check_options(options: &Value) -> Result<(), OptionErrors> {
-    recado_server::options::parse(options).map(drop).map_err(|errors| {
-        let told = |error: recado_server::options::FieldError| (error.pointer, error.message);
-        errors.into_iter().map(told).collect()
-    })
+    told(recado_server::options::parse(options))
+}
+
+/// Checks a shared limit as `PUT /v1/limits/{limit}` does.
+pub(crate) fn check_limit(options: &Value) -> Result<(), OptionErrors> {
+    told(recado_server::options::parse_limit(options))
+}
+
+fn told<T>(read: Result<T, Vec<FieldError>>) -> Result<(), OptionErrors> {
+    let of = |error: FieldError| (error.pointer, error.message);
+    read.map(drop).map_err(|errors| errors.into_iter().map(of).collect())
 }
 
 /// Checks a schema as `PUT /v1/types/{type}/versions/{n}` does.
@@ -57,7 +65,7 @@ impl Running {
     /// Takes another configuration of the queues; a bad one changes nothing.
     pub(crate) async fn reload(&self, queues: &Queues) -> Result<(), Failure> {
         let config = translate(&self.config, queues)?;
-        Ok(self.server.reload(config.defaults, &config.queues, &config.types).await?)
+        Ok(self.server.reload(config.defaults, &config.queues, &config.limits, &config.types).await?)
     }
 
     /// Ends only when the server can no longer serve, with the reason.
@@ -71,17 +79,24 @@ impl Running {
     }
 }
 
+/// What was read, or all that is wrong with it.
+fn readable<T>(read: Result<T, Vec<FieldError>>) -> Result<T, Failure> {
+    read.map_err(|errors| {
+        let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+        Failure::bad_data(messages.join("; "))
+    })
+}
+
 fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, Failure> {
     // They were checked with their lines; that they are read once more is cheaper than to keep both.
-    let parse = |options: &Value| {
-        recado_server::options::parse(options).map_err(|errors| {
-            let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-            Failure::bad_data(messages.join("; "))
-        })
-    };
+    let parse = |options: &Value| readable(recado_server::options::parse(options));
     let mut named = BTreeMap::new();
     for (name, options) in &queues.named {
         named.insert(name.clone(), parse(options)?);
+    }
+    let mut limits = BTreeMap::new();
+    for (name, options) in &queues.limits {
+        limits.insert(name.clone(), readable(recado_server::options::parse_limit(options))?);
     }
     Ok(recado_server::Config {
         data_dir: config.data.clone(),
@@ -103,6 +118,7 @@ fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, 
             sixty_second_rules: config.sqs.sixty_second_rules,
             keys: config.sqs.keys.clone(),
         },
+        limits,
         types: queues.types.clone(),
     })
 }
@@ -114,6 +130,7 @@ impl From<StartError> for Failure {
             StartError::Open { source: OpenError::Log(source), .. } => return Self::from(source.clone()),
             StartError::Open { source: OpenError::Decode { .. }, .. }
             | StartError::Queue { .. }
+            | StartError::Limit { .. }
             | StartError::Schema { .. } => Exit::BadData,
             StartError::Listen { source, .. } if source.kind() == ErrorKind::PermissionDenied => Exit::NotAllowed,
             StartError::Listen { .. } => Exit::Unavailable,

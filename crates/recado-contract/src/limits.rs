@@ -52,6 +52,10 @@ pub const WEIGHT_MAX: u64 = 1_000;
 pub const VISIBILITY_MS: (u64, u64) = (100, 12 * 3_600_000);
 /// Longest run of one attempt, in milliseconds.
 pub const TIMEOUT_MS: (u64, u64) = (1_000, 7 * 86_400_000);
+/// Deliveries of a rate limit, and its burst.
+pub const RATE_JOBS_MAX: u64 = 1_000_000;
+/// The time of a rate limit, in milliseconds.
+pub const RATE_PER_MS: (u64, u64) = (1, 31 * 86_400_000);
 /// Attempts of a job.
 pub const ATTEMPTS_MAX: u64 = 1_000;
 /// Factor of an exponential backoff.

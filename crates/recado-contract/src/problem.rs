@@ -76,12 +76,14 @@ codes! {
         "Only a job that is ready, delayed or blocked can be changed; one that completed or died cannot be cancelled. A dead job is replayed.";
     QueueNotEmpty 409 "queue-not-empty" "The queue is not empty"
         "Only an empty queue is deleted. Purge it, discard its dead jobs, or delete with ?force=true.";
-    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue or type"
+    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue, type or limit"
         "Change its section in recado.toml and reload (SIGHUP).";
     ContractIncomplete 409 "contract-incomplete" "The queue's contract is incomplete"
         "In strict mode a queue needs a dead-letter owner, a reachable alert and a runbook. `errors` lists what is missing.";
     SchemaInUse 409 "schema-in-use" "The schema is in use"
         "Jobs of this type and version were checked by another schema. Put the new one under a new version.";
+    LimitInUse 409 "limit-in-use" "The shared limit is in use"
+        "Queues name it in their `limits`. Take it out of their options first.";
     PreconditionFailed 412 "precondition-failed" "The configuration has changed"
         "If-Match does not name the present ETag, or If-None-Match does. Read the queue again.";
     PayloadTooLarge 413 "payload-too-large" "A payload is too large"
@@ -400,6 +402,13 @@ impl From<Rejection> for Problem {
             Rejection::TooManySchemas { limit, .. } => {
                 let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
                 problem.0.reason = Some("schemas".to_owned());
+                problem
+            }
+            Rejection::LimitNotFound { nearest, .. } => new(Code::NotFound).nearest(nearest),
+            Rejection::LimitInUse { .. } => new(Code::LimitInUse),
+            Rejection::TooManyLimits { limit } => {
+                let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
+                problem.0.reason = Some("limits".to_owned());
                 problem
             }
             Rejection::TooManyQueues { limit } => {

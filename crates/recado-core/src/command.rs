@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::id::{Hash, JobId};
 use crate::items::CopyPlan;
-use crate::options::{Overrides, QueueOptions, Source};
+use crate::options::{LimitOptions, Overrides, QueueOptions, Source};
 use crate::reply::State as JobState;
 
 /// When and with which luck a command is decided.
@@ -63,6 +63,17 @@ pub enum Command {
         kind: Box<str>,
         /// The version.
         version: u32,
+        /// Who manages it.
+        source: Source,
+        /// Who did it.
+        actor: Actor,
+    },
+    /// Give a name of a shared limit what holds for it; answers [`crate::Reply::LimitPut`].
+    PutLimit(PutLimit),
+    /// Take away a shared limit that no queue names.
+    RemoveLimit {
+        /// Its name.
+        limit: Box<str>,
         /// Who manages it.
         source: Source,
         /// Who did it.
@@ -433,6 +444,19 @@ pub struct PutSchema {
     pub version: u32,
     /// JSON text; its edge has made sure that it is a schema.
     pub text: Box<str>,
+    /// Who manages it from now on.
+    pub source: Source,
+    /// Who did it.
+    pub actor: Actor,
+}
+
+/// See [`Command::PutLimit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutLimit {
+    /// Its name.
+    pub limit: Box<str>,
+    /// What holds for its queues together.
+    pub options: LimitOptions,
     /// Who manages it from now on.
     pub source: Source,
     /// Who did it.

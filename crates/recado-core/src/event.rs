@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use minicbor::{Decode, Encode};
 
 use crate::id::{Hash, JobId, Secret};
-use crate::options::{Overrides, QueueOptions, Source};
+use crate::options::{LimitOptions, Overrides, QueueOptions, Source};
 use crate::reply::{Place, State, TaskState};
 
 /// A run of bytes in the tail of the batch that the event stands in.
@@ -585,6 +585,23 @@ pub struct SchemaRecord {
     pub source: Source,
 }
 
+/// A shared limit, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct LimitRecord {
+    /// Its number.
+    #[n(0)]
+    pub number: u32,
+    /// Its name.
+    #[n(1)]
+    pub name: Box<str>,
+    /// Who made it.
+    #[n(2)]
+    pub source: Source,
+    /// What holds for its queues together.
+    #[n(3)]
+    pub options: LimitOptions,
+}
+
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Cursor {
@@ -1027,6 +1044,14 @@ pub enum Event {
     SchemaSet(#[n(0)] Box<SchemaRecord>),
     #[n(43)]
     SchemaRemoved {
+        #[n(0)]
+        number: u32,
+    },
+    /// A shared limit was put; also its copy.
+    #[n(44)]
+    LimitSet(#[n(0)] Box<LimitRecord>),
+    #[n(45)]
+    LimitRemoved {
         #[n(0)]
         number: u32,
     },

@@ -14,6 +14,7 @@
 //! | audit entry | shard | `Audited` | 10,000 later entries |
 //! | note | queue | `Noted` | `Noted` with an empty text |
 //! | schema | shard | `SchemaSet` | `SchemaRemoved` |
+//! | shared limit | shard | `LimitSet` | `LimitRemoved` |
 //! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
 //! All items stand in one list by the position of the oldest record they need. To free the oldest part of
@@ -42,9 +43,10 @@ pub enum ItemKind {
     Settle,
     Guard,
     Schema,
+    Limit,
 }
 
-const KINDS: [ItemKind; 13] = [
+const KINDS: [ItemKind; 14] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -58,6 +60,7 @@ const KINDS: [ItemKind; 13] = [
     ItemKind::Settle,
     ItemKind::Guard,
     ItemKind::Schema,
+    ItemKind::Limit,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -158,6 +161,7 @@ impl State {
             ItemKind::Settle => Some(&mut self.settles.table[number].link),
             ItemKind::Guard => Some(&mut self.guards[number].link),
             ItemKind::Schema => self.schemas.get_mut(&number).map(|schema| &mut schema.link),
+            ItemKind::Limit => self.limits.get_mut(&number).map(|limit| &mut limit.link),
         };
         match link {
             Some(link) => link,
@@ -216,6 +220,7 @@ impl State {
             ItemKind::Settle => self.settles.table[number].link,
             ItemKind::Guard => self.guards[number].link,
             ItemKind::Schema => self.schemas[&number].link,
+            ItemKind::Limit => self.limits[&number].link,
         }
     }
 
@@ -287,6 +292,7 @@ impl State {
             ItemKind::Settle => self.settles.table.get(number).is_some(),
             ItemKind::Guard => self.guards.get(number).is_some(),
             ItemKind::Schema => self.schemas.contains_key(&number),
+            ItemKind::Limit => self.limits.contains_key(&number),
         }
     }
 

@@ -112,6 +112,31 @@ impl Default for Backoff {
     }
 }
 
+/// Deliveries in a time: a bucket of `burst` tokens, one for each delivery, that is refilled evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct RateLimit {
+    /// So many deliveries ..
+    #[n(0)]
+    pub jobs: u32,
+    /// .. in so many milliseconds.
+    #[n(1)]
+    pub per_ms: u64,
+    /// So many at once after a pause.
+    #[n(2)]
+    pub burst: u32,
+}
+
+/// A shared limit as set: what several queues that meet at one provider or pool may do together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct LimitOptions {
+    /// Jobs of all its queues in flight.
+    #[n(0)]
+    pub max_in_flight: Option<u32>,
+    /// Deliveries of all its queues.
+    #[n(1)]
+    pub rate: Option<RateLimit>,
+}
+
 /// What happens to an ordered group when its head dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
@@ -139,6 +164,9 @@ pub struct GroupOptions {
     /// For ordered groups.
     #[n(3)]
     pub on_dead: Option<OnDead>,
+    /// Deliveries of one group.
+    #[n(4)]
+    pub rate: Option<RateLimit>,
 }
 
 /// `keepCompleted` as set.
@@ -271,6 +299,12 @@ pub struct QueueOptions {
     /// What SQS adds; a configuration without it leaves what is there.
     #[n(13)]
     pub sqs: Option<Box<SqsQueue>>,
+    /// Deliveries.
+    #[n(14)]
+    pub rate: Option<RateLimit>,
+    /// Names of shared limits.
+    #[n(15)]
+    pub limits: Option<Vec<Box<str>>>,
 }
 
 /// What a queue has through SQS: the rules that the core keeps, and what its clients stored with it.
@@ -315,14 +349,29 @@ impl QueueOptions {
     /// Upper bound of them in the log, in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
-        const FIXED_BYTES_MAX: usize = 256;
+        const FIXED_BYTES_MAX: usize = 384;
         let owner = self.owner.as_deref().map_or(0, str::len);
         let dead_owner = self.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref()).map_or(0, str::len);
         let sqs = self.sqs.as_ref().map_or(0, |sqs| {
             sqs.edge.len() + sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len()) + 4 * NUMBER_BYTES_MAX
         });
         let allow = self.payload.as_ref().map_or(0, PayloadOptions::text_bytes);
-        FIXED_BYTES_MAX + owner + dead_owner + allow + sqs + self.backoff.as_ref().map_or(0, Backoff::bytes_max)
+        let limits = self.limit_bytes();
+        FIXED_BYTES_MAX
+            + owner
+            + dead_owner
+            + allow
+            + limits
+            + sqs
+            + self.backoff.as_ref().map_or(0, Backoff::bytes_max)
+    }
+}
+
+impl QueueOptions {
+    /// The bytes of the names of its limits.
+    pub(crate) fn limit_bytes(&self) -> usize {
+        const TEXT_BYTES: usize = 3;
+        self.limits.iter().flatten().map(|name| name.len() + TEXT_BYTES).sum()
     }
 }
 
@@ -342,6 +391,9 @@ pub struct Settings {
     pub fair: bool,
     pub group_max_in_flight: Option<u32>,
     pub on_dead: OnDead,
+    pub group_rate: Option<RateLimit>,
+    pub rate: Option<RateLimit>,
+    pub limits: Vec<Box<str>>,
     pub keep_for_ms: u64,
     pub keep_max: u64,
     pub key_keep_ms: u64,
@@ -403,6 +455,9 @@ impl QueueOptions {
             fair: pick!(groups.fair).unwrap_or(true),
             group_max_in_flight: pick!(groups.max_in_flight),
             on_dead: pick!(groups.on_dead).unwrap_or(OnDead::Continue),
+            group_rate: pick!(groups.rate),
+            rate: pick!(rate),
+            limits: pick!(limits).unwrap_or_default(),
             keep_for_ms: pick!(keep_completed.for_ms).unwrap_or(3_600_000),
             keep_max: pick!(keep_completed.max).unwrap_or(10_000),
             key_keep_ms: pick!(idempotency.keep_ms).unwrap_or(24 * 3_600_000),

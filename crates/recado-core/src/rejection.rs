@@ -150,7 +150,29 @@ pub enum Rejection {
         /// The limit.
         limit: u64,
     },
-    /// The configuration file names the queue or type.
+    /// No such shared limit.
+    #[error("there is no limit `{name}`")]
+    LimitNotFound {
+        /// What was asked for.
+        name: Box<str>,
+        /// The nearest name there is.
+        nearest: Option<Box<str>>,
+    },
+    /// Queues name the shared limit.
+    #[error("{queues} queues name the limit `{name}`; take it out of their options first")]
+    LimitInUse {
+        /// The limit.
+        name: Box<str>,
+        /// How many.
+        queues: u64,
+    },
+    /// Too many shared limits.
+    #[error("this server holds {limit} shared limits already; remove one first")]
+    TooManyLimits {
+        /// The limit.
+        limit: u64,
+    },
+    /// The configuration file names the queue, type or limit.
     #[error("`{0}` is managed by the configuration file; change it there")]
     ManagedByFile(Box<str>),
     /// If-Match did not match.

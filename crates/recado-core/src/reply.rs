@@ -106,6 +106,9 @@ pub enum HeldBack {
     QueueInFlightLimit,
     GroupInFlightLimit,
     GroupOrder,
+    QueueRateLimit,
+    GroupRateLimit,
+    SharedLimit,
     IdempotencyKeyInFlight,
     DedupKeyInFlight,
     NoCapableWorker,
@@ -121,6 +124,9 @@ impl HeldBack {
             Self::QueueInFlightLimit => "queue-in-flight-limit",
             Self::GroupInFlightLimit => "group-in-flight-limit",
             Self::GroupOrder => "group-order",
+            Self::QueueRateLimit => "queue-rate-limit",
+            Self::GroupRateLimit => "group-rate-limit",
+            Self::SharedLimit => "shared-limit",
             Self::IdempotencyKeyInFlight => "idempotency-key-in-flight",
             Self::DedupKeyInFlight => "dedup-key-in-flight",
             Self::NoCapableWorker => "no-capable-worker",
@@ -353,6 +359,8 @@ pub enum Reply {
         jobs: Vec<Delivered>,
         /// When empty: why, if jobs are waiting.
         empty_because: Option<HeldBack>,
+        /// The shared limit that this is about.
+        limit: Option<Arc<str>>,
         /// An earlier receive with the same `attemptId` handed these jobs out already.
         repeated: bool,
     },
@@ -370,6 +378,11 @@ pub enum Reply {
     /// To [`crate::Command::PutSchema`].
     SchemaPut {
         /// The version had none.
+        created: bool,
+    },
+    /// To [`crate::Command::PutLimit`].
+    LimitPut {
+        /// There was none of that name.
         created: bool,
     },
     /// To [`crate::Command::GuardBegin`].

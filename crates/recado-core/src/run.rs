@@ -11,8 +11,8 @@ use crate::event::{AuditRecord, Event, LeaseState};
 use crate::figures::Count;
 use crate::id::Receipt;
 use crate::rejection::Rejection;
-use crate::reply::{Cancelled, Delivered, HeldBack, Reply};
-use crate::state::{Slot, State};
+use crate::reply::{Cancelled, Delivered, Reply};
+use crate::state::{Hold, Slot, State};
 
 /// Expired jobs, met on the way, that one receive ends at most.
 pub const EXPIRED_MAX: usize = 250;
@@ -128,7 +128,7 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
             commit(state, draft);
             jobs.push(state.delivered(slot, moment.at));
         }
-        return Ok(Reply::Received { created, jobs, empty_because: None, repeated: true });
+        return Ok(Reply::Received { created, jobs, empty_because: None, limit: None, repeated: true });
     }
     while step_with(state, draft, |state, draft| decide::create(state, receive, draft))? {
         created = true;
@@ -156,13 +156,14 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
             jobs.push(state.delivered(slot, moment.at));
         }
     }
-    let empty_because = if jobs.is_empty() { why_empty(state, receive) } else { None };
-    Ok(Reply::Received { created, jobs, empty_because, repeated: false })
+    let hold = if jobs.is_empty() { why_empty(state, receive) } else { None };
+    let limit = hold.and_then(|hold| state.limits.get(&hold.limit?)).map(|limit| limit.name.clone());
+    Ok(Reply::Received { created, jobs, empty_because: hold.map(|hold| hold.reason), limit, repeated: false })
 }
 
-fn why_empty(state: &State, receive: &Receive) -> Option<HeldBack> {
+fn why_empty(state: &State, receive: &Receive) -> Option<Hold> {
     let queues = receive.queues.iter().filter_map(|(name, _)| state.queue_number(name));
-    queues.filter_map(|number| state.queue(number).empty_because()).next()
+    queues.filter_map(|number| state.empty_because(state.queue(number))).next()
 }
 
 fn run_cancel(state: &mut State, moment: Moment, cancel: &Cancel, draft: &mut Draft) -> Result<Reply, Rejection> {

@@ -32,6 +32,8 @@ mod guards;
 mod keys;
 #[path = "core/leases.rs"]
 mod leases;
+#[path = "core/limits.rs"]
+mod limits;
 #[path = "core/operate.rs"]
 mod operate;
 #[path = "core/order.rs"]

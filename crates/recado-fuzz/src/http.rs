@@ -167,6 +167,7 @@ fn config(data_dir: PathBuf) -> recado_server::Config {
         defaults: recado_core::QueueOptions::default(),
         queues: BTreeMap::new(),
         sqs: recado_server::SqsConfig::default(),
+        limits: BTreeMap::new(),
         types: BTreeMap::new(),
     }
 }

@@ -8,10 +8,10 @@ use std::fmt::Write;
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use recado_core::{Answer, HistogramView, Page, Query, QueueEntry};
+use recado_core::{Answer, HistogramView, LimitView, Page, Query, QueueEntry};
 use recado_shard::{COMMIT_BOUNDS_US, Status};
 
-use crate::http::{App, unexpected};
+use crate::http::{self, App, unexpected};
 use crate::limits::PAGE_MAX;
 use crate::problem::Problem;
 
@@ -37,6 +37,8 @@ pub(crate) async fn text(app: &App) -> Result<String, Problem> {
             histogram(&mut text, name, &queue.name, of(queue));
         }
     }
+    held_back(&mut text, &queues);
+    limits(&mut text, &http::limits::all(app).await?);
     log(&mut text, &status);
     head(&mut text, "recado_consumers", "gauge", "Workers seen within the last minute.");
     for queue in &queues {
@@ -156,6 +158,35 @@ fn rejected(text: &mut String, app: &App, queues: &[QueueEntry]) {
             for (reason, count) in reasons.of(name) {
                 line(text, format_args!("{metric}{{queue=\"{name}\",reason=\"{reason}\"}} {count}"));
             }
+        }
+    }
+}
+
+fn held_back(text: &mut String, queues: &[QueueEntry]) {
+    let name = "recado_queue_held_back";
+    head(text, name, "gauge", "Waiting jobs that are not handed out, by reason.");
+    for QueueEntry { name: queue, stats, .. } in queues {
+        for (reason, jobs) in &stats.held_back {
+            line(text, format_args!("{name}{{queue=\"{queue}\",reason=\"{}\"}} {jobs}", reason.word()));
+        }
+    }
+}
+
+fn limits(text: &mut String, limits: &[LimitView]) {
+    let rows: [(&str, &str, &str, fn(&LimitView) -> Option<u64>); 4] = [
+        ("recado_limit_in_flight", "gauge", "Jobs in flight under a shared limit.", |it| Some(it.figures.in_flight)),
+        ("recado_limit_max_in_flight", "gauge", "How many may be.", |it| it.figures.max_in_flight.map(u64::from)),
+        ("recado_limit_tokens", "gauge", "Deliveries that its rate limit lets pass now.", |it| {
+            it.figures.rate.map(|(_, available)| u64::from(available))
+        }),
+        ("recado_limit_deliveries_total", "counter", "Deliveries under it since this process began.", |it| {
+            Some(it.figures.deliveries)
+        }),
+    ];
+    for (name, kind, help, of) in rows {
+        head(text, name, kind, help);
+        for (limit, value) in limits.iter().filter_map(|it| Some((&it.figures.name, of(it)?))) {
+            line(text, format_args!("{name}{{limit=\"{limit}\"}} {value}"));
         }
     }
 }

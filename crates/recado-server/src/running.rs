@@ -10,7 +10,8 @@ use std::time::Instant;
 use recado_contract::gate::Gate;
 use recado_contract::schema::Schemas;
 use recado_core::{
-    Actor, Answer, Command, Configure, Page, PutSchema, Query, QueueOptions, Rejection, SchemaView, Source,
+    Actor, Answer, Command, Configure, LimitOptions, Page, PutLimit, PutSchema, Query, QueueOptions, Rejection,
+    SchemaView, Source,
 };
 use recado_log::Durability;
 use recado_shard::{FileOptions, Handle, OpenError, Service};
@@ -49,6 +50,8 @@ pub struct Config {
     pub queues: BTreeMap<String, QueueOptions>,
     /// Amazon SQS.
     pub sqs: sqs::Config,
+    /// Shared limits that the configuration file names.
+    pub limits: BTreeMap<String, LimitOptions>,
     /// Schemas that the configuration file names, by type and version.
     pub types: BTreeMap<String, BTreeMap<u32, String>>,
 }
@@ -85,6 +88,14 @@ pub enum StartError {
     Queue {
         /// Its name.
         queue: String,
+        /// Why.
+        source: recado_shard::Error,
+    },
+    /// A shared limit of the file was refused.
+    #[error("limit `{limit}` of the configuration file: {source}")]
+    Limit {
+        /// Its name.
+        limit: String,
         /// Why.
         source: recado_shard::Error,
     },
@@ -156,7 +167,7 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
     let schemas = Arc::new(Schemas::default());
     let service = open(&config, Arc::clone(&schemas)).await?;
     let shard = service.handle();
-    if let Err(error) = configure(&shard, config.defaults, &config.queues, &config.types).await {
+    if let Err(error) = configure(&shard, config.defaults, &config.queues, &config.limits, &config.types).await {
         end(service).await?;
         return Err(error);
     }
@@ -213,14 +224,16 @@ async fn end(service: Service) -> Result<(), recado_shard::Error> {
     blocking(move || service.stop()).await
 }
 
-/// Applies the defaults and the file's schemas and queues where they changed.
+/// Applies the defaults and the file's schemas, shared limits and queues where they changed.
 async fn configure(
     shard: &Handle,
     defaults: QueueOptions,
     queues: &BTreeMap<String, QueueOptions>,
+    limits: &BTreeMap<String, LimitOptions>,
     types: &BTreeMap<String, BTreeMap<u32, String>>,
 ) -> Result<(), StartError> {
     put_schemas(shard, types).await?;
+    put_limits(shard, limits).await?;
     shard.call(Command::SetDefaults(defaults)).await?;
     for (name, options) in queues {
         let refused = |source| StartError::Queue { queue: name.clone(), source };
@@ -252,6 +265,25 @@ async fn put_schemas(shard: &Handle, types: &BTreeMap<String, BTreeMap<u32, Stri
     let left = |schema: &&SchemaView| schema.source == Source::File && !is_named(&schema.kind, schema.version);
     for schema in schemas.iter().filter(left) {
         put(&schema.kind, schema.version, (&*schema.text).into(), Source::Auto).await?;
+    }
+    Ok(())
+}
+
+/// Puts the file's shared limits; those that it no longer names stay and can be changed by the API again.
+async fn put_limits(shard: &Handle, limits: &BTreeMap<String, LimitOptions>) -> Result<(), StartError> {
+    let put = async |name: &str, options: &LimitOptions, source: Source| {
+        let actor = Actor(Some("configuration file".into()));
+        let refused = |source| StartError::Limit { limit: name.to_owned(), source };
+        let put = PutLimit { limit: name.into(), options: options.clone(), source, actor };
+        shard.call(Command::PutLimit(put)).await.map(drop).map_err(refused)
+    };
+    for (name, options) in limits {
+        put(name, options, Source::File).await?;
+    }
+    let Answer::Limits(there) = shard.query(Query::Limits).await? else { return Ok(()) };
+    let left = there.iter().filter(|it| it.source == Source::File && !limits.contains_key(&*it.figures.name));
+    for limit in left {
+        put(&limit.figures.name, &limit.options, Source::Auto).await?;
     }
     Ok(())
 }
@@ -295,17 +327,18 @@ impl Running {
         self.shard.failed().await
     }
 
-    /// Applies another configuration of the queues and schemas.
+    /// Applies another configuration of the queues, shared limits and schemas.
     ///
     /// # Errors
-    /// [`StartError::Schema`] or [`StartError::Queue`] names the first that was refused.
+    /// [`StartError::Schema`], [`StartError::Limit`] or [`StartError::Queue`] names the first that was refused.
     pub async fn reload(
         &self,
         defaults: QueueOptions,
         queues: &BTreeMap<String, QueueOptions>,
+        limits: &BTreeMap<String, LimitOptions>,
         types: &BTreeMap<String, BTreeMap<u32, String>>,
     ) -> Result<(), StartError> {
-        configure(&self.shard, defaults, queues, types).await
+        configure(&self.shard, defaults, queues, limits, types).await
     }
 
     /// Stops accepting, ends long polls, answers what is in flight, syncs.
@@ -350,6 +383,7 @@ mod tests {
             defaults: QueueOptions::default(),
             queues: BTreeMap::new(),
             sqs: sqs::Config::default(),
+            limits: BTreeMap::new(),
             types: BTreeMap::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -41,6 +41,8 @@ pub struct Received {
     pub cancel_requested: Vec<JobId>,
     /// When empty: why, if jobs are waiting.
     pub empty_because: Option<HeldBack>,
+    /// The shared limit that this is about.
+    pub limit: Option<Arc<str>>,
     /// Gives the jobs back unless it is confirmed.
     pub guard: DeliveryGuard,
 }
@@ -94,7 +96,7 @@ impl Handle {
                 Request::Receive(Box::new(ReceiveRequest { receive, settle, settled, wait, created: false, promise }))
             })
             .await?;
-        let Decided { settled, created, jobs, cancel_requested, empty_because, .. } = decided;
+        let Decided { settled, created, jobs, cancel_requested, empty_because, limit, .. } = decided;
         let views = jobs.iter().map(|delivered| delivered.job.clone()).collect();
         let filled = fill::fill_jobs(&self.shared, views, true, Pattern::Drain).await?;
         let mut complete = Vec::with_capacity(jobs.len());
@@ -112,7 +114,7 @@ impl Handle {
                 Err(_) => guard.give_back(delivered.job.id, false),
             }
         }
-        Ok(Received { settled, created, jobs: complete, cancel_requested, empty_because, guard })
+        Ok(Received { settled, created, jobs: complete, cancel_requested, empty_because, limit, guard })
     }
 
     /// Waits until the job has completed, is dead, cancelled or expired; answers with it as it is then,

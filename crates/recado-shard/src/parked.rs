@@ -24,6 +24,8 @@ pub(crate) struct Decided {
     pub(crate) jobs: Vec<Delivered>,
     pub(crate) cancel_requested: Vec<JobId>,
     pub(crate) empty_because: Option<HeldBack>,
+    /// The shared limit that this is about.
+    pub(crate) limit: Option<Arc<str>>,
     /// These jobs were handed out before: whoever has them already must not lose them by this answer.
     pub(crate) repeated: bool,
 }

@@ -136,7 +136,7 @@ impl Shard {
             }
         }
         Ok(match reply {
-            Ok(Reply::Received { created, jobs, empty_because, repeated }) => {
+            Ok(Reply::Received { created, jobs, empty_because, limit, repeated }) => {
                 request.created |= created;
                 // What it names is there now. If it is deleted while this waits it stays deleted, and the
                 // wait ends with the answer that there is no such queue.
@@ -145,7 +145,8 @@ impl Shard {
                     self.repeats.add(jobs.iter().map(|delivered| delivered.receipt.nonce));
                 }
                 let cancel_requested = self.cancel_requested(now, request.receive.worker.as_deref());
-                Attempt::Decided(Decided { jobs, empty_because, repeated, cancel_requested, ..Decided::default() })
+                let decided = Decided { jobs, empty_because, limit, repeated, cancel_requested, ..Decided::default() };
+                Attempt::Decided(decided)
             }
             Ok(other) => unreachable!("a receive answers received, not {other:?}"),
             Err(rejection) => Attempt::Refused(rejection),
@@ -258,11 +259,12 @@ impl Shard {
     pub(crate) fn serve_waiters(&mut self, now: Now) -> Result<bool, recado_log::Error> {
         let wakes = self.writer.state.take_wakes();
         self.waiters.wake(wakes);
-        while let Some(queue) = self.waiters.woken() {
+        while let Some(woken) = self.waiters.woken() {
+            let (_, queue) = woken;
             if !self.serve_queue(now, queue)? {
                 return Ok(true);
             }
-            self.waiters.is_served(queue);
+            self.waiters.is_served(woken);
             let wakes = self.writer.state.take_wakes();
             self.waiters.wake(wakes);
         }

@@ -58,6 +58,9 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
         // The type stands in the record and again in the audit trail.
         Command::PutSchema(put) => put.text.len() + 2 * put.kind.len() + actor_bytes(&put.actor),
         Command::RemoveSchema { kind, actor, .. } => kind.len() + actor_bytes(actor),
+        // The name stands in the record and again in the audit trail.
+        Command::PutLimit(put) => 2 * put.limit.len() + actor_bytes(&put.actor),
+        Command::RemoveLimit { limit, actor, .. } => limit.len() + actor_bytes(actor),
         Command::SetDefaults(options) => options.bytes_max(),
         Command::StepTask { task, jobs, .. } => {
             let payloads: usize = jobs.iter().map(|(_, payload)| payload.as_ref().map_or(0, Vec::len)).sum();

@@ -46,8 +46,9 @@ pub(crate) struct Waiters {
     by_queue: BTreeMap<u32, BTreeSet<u64>>,
     by_deadline: BTreeSet<(Duration, u64)>,
     by_worker: BTreeMap<u128, BTreeSet<u64>>,
-    /// Queues in which something may have become receivable.
-    woken: BTreeSet<u32>,
+    /// Queues in which something may have become receivable, by who is first in their line: where queues share a
+    /// limit, it goes to whoever has waited longest.
+    woken: BTreeSet<(u64, u32)>,
     /// What each worker was told about cancelled jobs: the same again is no reason to wake it.
     told: BTreeMap<u128, Vec<JobId>>,
     /// Workers one of whose jobs was asked to be cancelled since they were looked at.
@@ -94,18 +95,19 @@ impl Waiters {
 
     pub(crate) fn wake(&mut self, queues: impl IntoIterator<Item = u32>) {
         for queue in queues {
-            if self.by_queue.contains_key(&queue) {
-                self.woken.insert(queue);
+            if let Some(first) = self.by_queue.get(&queue).and_then(BTreeSet::first) {
+                self.woken.insert((*first, queue));
             }
         }
     }
 
-    pub(crate) fn woken(&self) -> Option<u32> {
+    /// The queue to be served next, with its place among the woken.
+    pub(crate) fn woken(&self) -> Option<(u64, u32)> {
         self.woken.first().copied()
     }
 
-    pub(crate) fn is_served(&mut self, queue: u32) {
-        self.woken.remove(&queue);
+    pub(crate) fn is_served(&mut self, woken: (u64, u32)) {
+        self.woken.remove(&woken);
     }
 
     /// The first one in line of a queue behind `after`.

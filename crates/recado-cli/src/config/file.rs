@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 
 /// The sections a file may have.
-const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues", "types"];
+const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues", "limits", "types"];
 /// The keys of `[sqs]`.
 const SQS_KEYS: &[&str] = &["isolate", "sixtySecondRules", "keys"];
 /// The keys of `[server]`.
@@ -41,6 +41,8 @@ pub(crate) struct File {
     pub(crate) defaults: Value,
     /// `[queues.NAME]`.
     pub(crate) queues: BTreeMap<String, Value>,
+    /// `[limits.NAME]`.
+    pub(crate) limits: BTreeMap<String, Value>,
     /// `[types."NAME"]`.
     pub(crate) types: BTreeMap<String, Value>,
     /// Line by JSON pointer.
@@ -84,6 +86,7 @@ impl File {
             sqs: Map::new(),
             defaults: Value::Object(Map::new()),
             queues: BTreeMap::new(),
+            limits: BTreeMap::new(),
             types: BTreeMap::new(),
             lines,
         };
@@ -112,17 +115,24 @@ impl File {
             }
             "defaults" => self.defaults = Value::Object(members),
             "types" => self.types.extend(members),
-            _ => {
-                for (name, options) in members {
-                    if !options.is_object() {
-                        let pointer = format!("/queues/{}", escape(&name));
-                        return Err(self.wrong(&pointer, format!("a queue is a section: write [queues.{name}]")));
-                    }
-                    self.queues.insert(name, options);
-                }
-            }
+            "limits" => self.limits = self.sections(section, "limit", members)?,
+            _ => self.queues = self.sections(section, "queue", members)?,
         }
         Ok(())
+    }
+
+    /// Members that are sections themselves.
+    fn sections(
+        &self,
+        section: &str,
+        what: &str,
+        members: Map<String, Value>,
+    ) -> Result<BTreeMap<String, Value>, Failure> {
+        if let Some(name) = members.iter().find(|(_, value)| !value.is_object()).map(|(name, _)| name) {
+            let pointer = format!("/{section}/{}", escape(name));
+            return Err(self.wrong(&pointer, format!("a {what} is a section: write [{section}.{name}]")));
+        }
+        Ok(members.into_iter().collect())
     }
 
     fn check_keys(&self, section: &str, members: &Map<String, Value>, known: &[&str]) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use recado_contract::nearest::hint;
 use recado_contract::size;
 use serde_json::{Map, Value};
 
@@ -121,7 +122,7 @@ pub(crate) struct Sqs {
     pub(crate) keys: BTreeMap<String, String>,
 }
 
-/// `[defaults]`, `[queues.NAME]` and `[types."NAME"]`, checked.
+/// `[defaults]`, `[queues.NAME]`, `[limits.NAME]` and `[types."NAME"]`, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     /// The file they come from.
@@ -130,6 +131,8 @@ pub(crate) struct Queues {
     pub(crate) defaults: Value,
     /// Options by queue.
     pub(crate) named: BTreeMap<String, Value>,
+    /// Shared limits by name.
+    pub(crate) limits: BTreeMap<String, Value>,
     /// Schemas by type and version.
     pub(crate) types: types::Schemas,
 }
@@ -377,29 +380,51 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
             file: None,
             defaults: Value::Object(Map::new()),
             named: BTreeMap::new(),
+            limits: BTreeMap::new(),
             types: BTreeMap::new(),
         });
     };
-    let check = |pointer: &str, options: &Value| {
-        server::check_options(options).map_err(|errors| {
+    let told = |pointer: &str, checked: Result<(), server::OptionErrors>| {
+        checked.map_err(|errors| {
             let told = |(inner, why): (String, String)| format!("{}: {why}", file.line(&format!("{pointer}{inner}")));
             Failure::bad_data(errors.into_iter().map(told).collect::<Vec<_>>().join("\n"))
         })
     };
+    let check = |pointer: &str, options: &Value| {
+        told(pointer, server::check_options(options))?;
+        known_limits(file, pointer, options)
+    };
     check("/defaults", &file.defaults)?;
-    for (name, options) in &file.queues {
-        let pointer = format!("/queues/{}", file::escape(name));
-        if let Err(why) = server::check_name(name) {
-            return Err(file.wrong(&pointer, format!("queue `{name}`: {why}")));
+    for (what, section, members) in [("queue", "queues", &file.queues), ("limit", "limits", &file.limits)] {
+        for (name, options) in members {
+            let pointer = format!("/{section}/{}", file::escape(name));
+            if let Err(why) = server::check_name(name) {
+                return Err(file.wrong(&pointer, format!("{what} `{name}`: {why}")));
+            }
+            if what == "queue" { check(&pointer, options)? } else { told(&pointer, server::check_limit(options))? }
         }
-        check(&pointer, options)?;
     }
     Ok(Queues {
         file: Some(file.path.clone()),
         defaults: file.defaults.clone(),
         named: file.queues.clone(),
+        limits: file.limits.clone(),
         types: types::read(file)?,
     })
+}
+
+/// A file that names a shared limit says what it is.
+fn known_limits(file: &File, pointer: &str, options: &Value) -> Result<(), Failure> {
+    let known: Vec<&str> = file.limits.keys().map(String::as_str).collect();
+    let named = options.get("limits").and_then(Value::as_array).into_iter().flatten().enumerate();
+    for (index, name) in named.filter_map(|(index, name)| Some((index, name.as_str()?))) {
+        if !known.contains(&name) {
+            let hint = if known.is_empty() { format!("write [limits.{name}]") } else { hint(name, &known) };
+            let pointer = format!("{pointer}/limits/{index}");
+            return Err(file.wrong(&pointer, format!("the file has no limit `{name}`; {hint}")));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -152,6 +152,9 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: Box<Lease>) {
         extra.first_received_at = at;
     }
     job.set_progress(None);
+    if state.queue(number).is_metered {
+        state.take_tokens(slot, at);
+    }
     state.take_turn(group);
     state.stand(slot);
     remember_attempt(state, slot, attempt, at);

@@ -5,6 +5,7 @@ mod guard;
 mod hand_off;
 mod job;
 mod keys;
+mod limit;
 mod operator;
 mod queue;
 mod schema;
@@ -22,6 +23,7 @@ use job::{
     set_lease_state, take_up, wait_again,
 };
 use keys::{key_saved, producer_advanced, request_answered};
+use limit::{limit_removed, limit_set};
 use operator::{audited, forget_task, noted, task_ended, task_set};
 use queue::{ensure_queue, queue_deleted, queue_set};
 use schema::{schema_removed, schema_set};
@@ -129,6 +131,8 @@ fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
         Event::GuardEnded { key } => guard_ended(state, *key),
         Event::SchemaSet(record) => schema_set(state, position, record),
         Event::SchemaRemoved { number } => schema_removed(state, *number),
+        Event::LimitSet(record) => limit_set(state, position, record),
+        Event::LimitRemoved { number } => limit_removed(state, *number),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {
             if let Some(queue) = state.queues.get_mut(queue) {

@@ -62,6 +62,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             held_by_key: 0,
             held_by_group_limit: 0,
             held_by_group_order: 0,
+            held_by_group_rate: 0,
             fingerprints: Default::default(),
             fingerprints_by_size: Default::default(),
             keys: 0,
@@ -70,6 +71,10 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             notes: 0,
             guards: 0,
             by_age: Default::default(),
+            limits: Default::default(),
+            bucket: Default::default(),
+            group_rest: Default::default(),
+            is_metered: false,
             figures: Default::default(),
             is_going: false,
         };
@@ -88,8 +93,13 @@ pub(super) fn resolve_settings(state: &mut State, number: u32) {
     }
     state.move_age_timer(number, ended_at);
     state.wake(number);
-    let after = &state.queue(number).settings;
-    let rules = |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight, s.fifo.is_some());
+    state.join_limits(number);
+    state.change_rates(number, [before.rate, before.group_rate]);
+    let queue = state.queue_mut(number);
+    let after = &queue.settings;
+    queue.is_metered = after.rate.is_some() || after.group_rate.is_some() || !after.limits.is_empty();
+    let rules =
+        |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight, s.group_rate, s.fifo.is_some());
     if rules(&before) == rules(after) {
         return;
     }
@@ -113,6 +123,8 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
     let [dedups_left, keys_left, notes_left, guards_left] =
         [queue.dedups, queue.keys, queue.notes, queue.guards].map(|count| count as usize);
     assert_eq!(jobs, 0, "a queue is deleted when its last job is gone");
+    state.forget_rates(number);
+    state.leave_all_limits(number);
     state.unlink_item(ItemKind::Queue, number);
     let producers = state.idle_producers.range((number, 0, 0)..=(number, u64::MAX, Slot::MAX));
     for slot in producers.map(|(_, _, slot)| *slot).collect::<alloc::vec::Vec<_>>() {

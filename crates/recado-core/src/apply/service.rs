@@ -70,9 +70,11 @@ pub(super) fn started(state: &mut State, at: u64, served_elapsed_at: u64) {
         let keys: Vec<Slot> = state.keys.iter().map(|(slot, _)| slot).collect();
         keys.into_iter().for_each(|slot| state.end_saved(slot));
     }
+    state.empty_buckets(at);
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
     }
+    state.limits.values_mut().for_each(|limit| limit.deliveries = 0);
     // How far a purge or delete is was written in numbers of lanes and groups, which are others now. What it
     // has done is gone, so it begins again; the rest of its cursors are places in time.
     for task in

@@ -58,6 +58,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             Event::Settled { seq, at, outcome, is_end: true }
         }
         ItemKind::Schema => Event::SchemaSet(Box::new(state.schemas[&number].record.clone())),
+        ItemKind::Limit => Event::LimitSet(Box::new(state.limits[&number].record.clone())),
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }
@@ -92,6 +93,7 @@ impl State {
                 let record = &self.schemas[&plan.number].record;
                 record.kind.len() + record.text.len()
             }
+            ItemKind::Limit => self.limits[&plan.number].record.name.len(),
             ItemKind::Saved
             | ItemKind::Dedup
             | ItemKind::Producer

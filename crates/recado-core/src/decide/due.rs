@@ -47,7 +47,12 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
     let Some(timer) = state.first_due(at) else { return false };
     match timer {
         // State::advance sees to these.
-        Timer::Due(_) | Timer::Hold(_) => {}
+        Timer::Due(_)
+        | Timer::Hold(_)
+        | Timer::Rate(_)
+        | Timer::LimitRate(_)
+        | Timer::GroupRate(_)
+        | Timer::GroupRest(_) => {}
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
         Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
         Timer::Age(number) => retention_ended(state, number, at, draft),

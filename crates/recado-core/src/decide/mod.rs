@@ -9,6 +9,7 @@ mod due;
 mod enqueue;
 mod guard;
 mod hand_off;
+mod limit;
 mod operate;
 mod receive;
 mod retry;
@@ -66,6 +67,8 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         Command::RemoveSchema { kind, version, source, actor } => {
             schema::remove(state, moment, (kind, *version), *source, actor, draft)
         }
+        Command::PutLimit(put) => limit::put(state, moment, put, draft),
+        Command::RemoveLimit { limit, source, actor } => limit::remove(state, moment, limit, *source, actor, draft),
         Command::SetDefaults(defaults) => {
             operate::set_defaults(state, defaults, draft);
             Ok(Reply::Done)
@@ -103,7 +106,7 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
 pub(crate) fn find_queue<'a>(state: &'a State, name: &str) -> Result<&'a Queue, Rejection> {
     match state.names.get(name) {
         Some(number) => Ok(state.queue(*number)),
-        None => Err(Rejection::QueueNotFound { name: name.into(), nearest: nearest_name(state, name) }),
+        None => Err(Rejection::QueueNotFound { name: name.into(), nearest: nearest(state.names.keys(), name) }),
     }
 }
 
@@ -117,9 +120,9 @@ fn still_there(queue: &Queue) -> Result<(), Rejection> {
 }
 
 /// The existing name that a mistyped one is nearest to, if it is near at all.
-fn nearest_name(state: &State, name: &str) -> Option<Box<str>> {
+fn nearest<'a>(names: impl Iterator<Item = &'a Box<str>>, name: &str) -> Option<Box<str>> {
     let near = |other: &str| (distance(name.as_bytes(), other.as_bytes()), other.len());
-    let best = state.names.keys().filter(|other| other.len().abs_diff(name.len()) <= NEAR).min_by_key(|o| near(o))?;
+    let best = names.filter(|other| other.len().abs_diff(name.len()) <= NEAR).min_by_key(|o| near(o))?;
     (near(best).0 <= NEAR).then(|| best.clone())
 }
 

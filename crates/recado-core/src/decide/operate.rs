@@ -24,6 +24,7 @@ pub(super) fn configure(
     if !configure.condition.holds(revision) {
         return Err(Rejection::PreconditionFailed);
     }
+    super::limit::check(state, &configure.options)?;
     let (Some(queue), Some(revision)) = (queue, revision) else {
         if state.queues.len() >= QUEUES_MAX || state.last_queue >= ITEMS_MAX {
             return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });

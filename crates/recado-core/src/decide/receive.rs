@@ -18,7 +18,7 @@ use crate::rejection::Rejection;
 use crate::reply::{HeldBack, Reply, State as JobState};
 use crate::state::presence::accepts;
 use crate::state::standing::first_visible;
-use crate::state::{Queue, Slot, Spot, State, domain};
+use crate::state::{Hold, Queue, Slot, Spot, State, domain};
 
 /// How long a receive with the same `attemptId` gets the same answer.
 const ATTEMPT_KEPT_MS: u64 = 300_000;
@@ -30,7 +30,7 @@ pub(super) fn decide(state: &State, moment: Moment, receive: &Receive, draft: &m
     if !created && let Some(slot) = choose(state, moment, receive, &sources(state, receive)?) {
         hand_out(state, moment, receive, slot, draft);
     }
-    Ok(Reply::Received { created, jobs: Vec::new(), empty_because: None, repeated: false })
+    Ok(Reply::Received { created, jobs: Vec::new(), empty_because: None, limit: None, repeated: false })
 }
 
 /// Creates the first unknown queue; false when there is none.
@@ -50,7 +50,7 @@ pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive, sources: 
     let types = receive.types.as_deref();
     let next = |number: u32| {
         let queue = state.queue(number);
-        queue.next_job(types).map(|(spot, lane)| state.job_at(queue, spot, lane))
+        state.next_job(queue, types).map(|(spot, lane)| state.job_at(queue, spot, lane))
     };
     if receive.strict || sources.len() == 1 {
         return sources.iter().find_map(|(_, number)| next(*number));
@@ -72,7 +72,11 @@ pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive, sources: 
 pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
     let job = &state.jobs[slot];
     let queue = state.queue(job.queue);
-    if queue.settings.fifo.is_none() || job.group == queue.no_group || queue.held_back().is_some() {
+    if queue.settings.fifo.is_none()
+        || job.group == queue.no_group
+        || state.hold(queue).is_some()
+        || state.is_group_spent(job.group)
+    {
         return None;
     }
     let group = &state.groups[job.group];
@@ -99,11 +103,8 @@ fn weighted(left: &[(u32, u32)], entropy: u64) -> usize {
 }
 
 impl Queue {
-    /// Group and lane of the next job that a worker with these types may have.
+    /// Group and lane of the next job that a worker with these types may have, if the queue hands out any.
     fn next_job(&self, types: Option<&[TypeRange]>) -> Option<(Spot, u16)> {
-        if self.held_back().is_some() {
-            return None;
-        }
         let mut best: Option<(u8, u128, Spot, u16)> = None;
         for (priority, number) in &self.open_lanes {
             if best.is_some_and(|(best, ..)| best < *priority) {
@@ -125,30 +126,34 @@ impl Queue {
         best.map(|(_, _, spot, lane)| (spot, lane))
     }
 
-    /// A job may be had by a worker with these types.
-    pub(crate) fn has_job_for(&self, types: Option<&[TypeRange]>) -> bool {
-        self.next_job(types).is_some()
-    }
-
-    /// Why nothing is handed out though jobs are ready.
-    pub(crate) fn empty_because(&self) -> Option<HeldBack> {
-        if self.count(JobState::Ready) == 0 {
-            return (self.count(JobState::Blocked) > 0).then_some(HeldBack::DedupKeyInFlight);
-        }
+    /// Why no job is handed out though the queue would.
+    fn empty_because(&self) -> Option<HeldBack> {
         let reasons = [
+            (!self.open_lanes.is_empty(), HeldBack::NoCapableWorker),
             (self.held_by_group_limit > 0, HeldBack::GroupInFlightLimit),
+            (self.held_by_group_rate > 0, HeldBack::GroupRateLimit),
             (self.held_by_group_order > 0, HeldBack::GroupOrder),
             (self.held_by_key > 0, HeldBack::IdempotencyKeyInFlight),
         ];
-        let in_general = || {
-            let open = (!self.open_lanes.is_empty()).then_some(HeldBack::NoCapableWorker);
-            open.or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason))
-        };
-        self.held_back().or_else(in_general)
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
     }
 }
 
 impl State {
+    /// Group and lane of the next job of a queue that a worker with these types may have.
+    fn next_job(&self, queue: &Queue, types: Option<&[TypeRange]>) -> Option<(Spot, u16)> {
+        if self.hold(queue).is_some() { None } else { queue.next_job(types) }
+    }
+
+    /// Why nothing is handed out though jobs are waiting.
+    pub(crate) fn empty_because(&self, queue: &Queue) -> Option<Hold> {
+        let of = |reason: HeldBack| Hold { reason, limit: None };
+        if queue.count(JobState::Ready) == 0 {
+            return (queue.count(JobState::Blocked) > 0).then_some(of(HeldBack::DedupKeyInFlight));
+        }
+        self.hold(queue).or_else(|| queue.empty_because().map(of))
+    }
+
     /// The job at a place; an ordered group gives its holder first, whatever stands before it.
     pub(crate) fn job_at(&self, queue: &Queue, spot: Spot, lane: u16) -> Slot {
         let group = &self.groups[spot.group()];
@@ -167,7 +172,7 @@ impl State {
     pub fn could_receive(&self, receive: &Receive) -> bool {
         let types = receive.types.as_deref();
         let queues = receive.queues.iter().filter_map(|(name, _)| self.names.get(name));
-        queues.map(|number| self.queue(*number)).any(|queue| queue.has_job_for(types))
+        queues.map(|number| self.queue(*number)).any(|queue| self.next_job(queue, types).is_some())
     }
 
     /// The hash of a receive's `attemptId`.

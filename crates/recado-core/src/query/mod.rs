@@ -5,6 +5,7 @@ mod audit;
 mod cursor;
 mod dead;
 mod jobs;
+mod limits;
 mod queues;
 mod schemas;
 mod tasks;
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 use crate::command::{Replay, TypeRange};
 use crate::figures::Percentiles;
 use crate::id::JobId;
-use crate::options::{QueueOptions, Settings, Source};
+use crate::options::{LimitOptions, QueueOptions, RateLimit, Settings, Source};
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, JobView, Place, State as JobState, TaskView};
 use crate::state::{Presence, State};
@@ -46,6 +47,8 @@ pub enum Query {
     Schemas,
     /// Types with a schema, by name, and how many jobs of each version there are.
     Types(Page),
+    /// All shared limits, by name.
+    Limits,
     /// One queue's figures.
     Stats(Box<str>),
     /// Groups of alike failures of one queue, largest first.
@@ -155,6 +158,7 @@ pub enum Answer {
     Queue(Box<QueueView>),
     Settings(Box<Settings>),
     Schemas(Vec<SchemaView>),
+    Limits(Vec<LimitView>),
     Types { types: Vec<TypeView>, cursor: Option<String> },
     Stats(Box<Stats>),
     Fingerprints { groups: Vec<FingerprintView>, cursor: Option<String> },
@@ -216,6 +220,36 @@ pub struct SchemaView {
     pub source: Source,
 }
 
+/// A shared limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitView {
+    /// Its figures.
+    pub figures: LimitFigures,
+    /// Who made it.
+    pub source: Source,
+    /// What was set.
+    pub options: LimitOptions,
+    /// The queues that name it.
+    pub queues: Vec<Arc<str>>,
+}
+
+/// How far a shared limit is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitFigures {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Jobs in flight under it.
+    pub in_flight: u64,
+    /// At most so many may be.
+    pub max_in_flight: Option<u32>,
+    /// Its rate limit, and the tokens that are there.
+    pub rate: Option<(RateLimit, u32)>,
+    /// Deliveries under it since this process began.
+    pub deliveries: u64,
+    /// Why nothing is handed out under it.
+    pub held_back: Option<HeldBack>,
+}
+
 /// A type and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeView {
@@ -265,6 +299,10 @@ pub struct Stats {
     pub totals: Vec<(&'static str, u64)>,
     pub consumers: Vec<ConsumerView>,
     pub held_back: Vec<(HeldBack, u64)>,
+    /// The queue's rate limit, and the tokens that are there.
+    pub rate: Option<(RateLimit, u32)>,
+    /// The shared limits that it names.
+    pub limits: Vec<LimitFigures>,
     pub visibility_ms: u64,
     /// `fixed` or `default`: where `visibility_ms` comes from.
     pub visibility_why: &'static str,
@@ -353,6 +391,7 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::Queue(name) => queues::view(state, name),
         Query::Settings(name) => Ok(queues::settings(state, name)),
         Query::Schemas => Ok(schemas::all(state)),
+        Query::Limits => Ok(limits::all(state, now)),
         Query::Types(page) => schemas::types(state, page),
         Query::Stats(name) => queues::stats(state, presence, now, name),
         Query::Fingerprints { queue, page } => dead::fingerprints(state, queue, page),

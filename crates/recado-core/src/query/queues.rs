@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use super::cursor::after_name;
-use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats};
+use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats, limits};
 use crate::decide::find_queue;
 use crate::figures::COUNT_WORDS;
 use crate::options::{QueueOptions, Visibility};
@@ -108,7 +108,9 @@ fn stats_of(state: &State, presence: &Presence, now: u64, queue: &Queue) -> Stat
         processing: figures.processing.percentiles(now),
         totals: COUNT_WORDS.into_iter().zip(figures.totals).collect(),
         consumers: consumers(presence, now, queue),
-        held_back: held_back(presence, now, queue),
+        held_back: held_back(state, presence, now, queue),
+        rate: queue.settings.rate.map(|rate| (rate, queue.bucket.available(rate, state.elapsed(now)))),
+        limits: queue.limits.iter().filter_map(|number| limits::figures(state, now, *number)).collect(),
         visibility_ms: queue.settings.visibility.ms(),
         visibility_why: match queue.settings.visibility {
             Visibility::Auto => "default",
@@ -122,7 +124,7 @@ fn stats_of(state: &State, presence: &Presence, now: u64, queue: &Queue) -> Stat
 
 /// Since when the oldest job waits that could be received now.
 fn oldest_ready(state: &State, queue: &Queue) -> Option<u64> {
-    if queue.held_back().is_some() {
+    if state.hold(queue).is_some() {
         return None;
     }
     let open = queue.open_lanes.iter().map(|(_, number)| (*number, queue.lane(*number)));
@@ -146,7 +148,7 @@ fn consumers(presence: &Presence, now: u64, queue: &Queue) -> Vec<ConsumerView> 
 
 /// How many jobs are held back, by reason. Each ready job is under one reason at most; where several hold a
 /// job, the counters of the structures cannot tell it, and the earlier reason of this list has it.
-fn held_back(presence: &Presence, now: u64, queue: &Queue) -> Vec<(HeldBack, u64)> {
+fn held_back(state: &State, presence: &Presence, now: u64, queue: &Queue) -> Vec<(HeldBack, u64)> {
     let mut left = queue.count(JobState::Ready);
     let mut held = Vec::new();
     let mut hold = |reason: HeldBack, jobs: u64, left: &mut u64| {
@@ -156,11 +158,12 @@ fn held_back(presence: &Presence, now: u64, queue: &Queue) -> Vec<(HeldBack, u64
             held.push((reason, jobs));
         }
     };
-    if let Some(reason) = queue.held_back() {
-        hold(reason, left, &mut left);
+    if let Some(it) = state.hold(queue) {
+        hold(it.reason, left, &mut left);
     }
     hold(HeldBack::IdempotencyKeyInFlight, queue.held_by_key, &mut left);
     hold(HeldBack::GroupInFlightLimit, queue.held_by_group_limit, &mut left);
+    hold(HeldBack::GroupRateLimit, queue.held_by_group_rate, &mut left);
     hold(HeldBack::GroupOrder, queue.held_by_group_order, &mut left);
     if left > 0 {
         let [no_worker, no_capable] = without_worker(presence, now, queue);

@@ -39,6 +39,7 @@ impl State {
         self.check_keys();
         self.check_waits();
         self.check_guards();
+        self.check_limits();
         self.check_timers();
         self.check_items();
     }
@@ -61,7 +62,7 @@ impl State {
         let name = &queue.name;
         let mut counts = [0u64; JobState::ALL.len()];
         let mut workers: BTreeMap<_, u64> = BTreeMap::new();
-        let mut held = [0u64; 3];
+        let mut held = [0u64; 4];
         for (_, job) in self.jobs_in(queue) {
             counts[job.state as usize] += 1;
             held[0] += u64::from(job.state == JobState::Ready && self.is_held_by_key(job));
@@ -72,10 +73,12 @@ impl State {
         for (_, group) in self.groups.iter().filter(|(_, group)| group.queue == queue.record.number) {
             held[1] += if group.held.0 == GroupHold::Limit { u64::from(group.held.1) } else { 0 };
             held[2] += if group.held.0 == GroupHold::Order { u64::from(group.held.1) } else { 0 };
+            held[3] += if group.held.0 == GroupHold::Rate { u64::from(group.held.1) } else { 0 };
         }
         assert_eq!(queue.counts, counts, "jobs of `{name}` by state");
         assert_eq!(queue.workers, workers, "jobs of `{name}` by worker");
-        assert_eq!([queue.held_by_key, queue.held_by_group_limit, queue.held_by_group_order], held, "held in `{name}`");
+        let of_groups = [queue.held_by_group_limit, queue.held_by_group_order, queue.held_by_group_rate];
+        assert_eq!((queue.held_by_key, &of_groups[..]), (held[0], &held[1..]), "held in `{name}`");
         let in_lanes: usize = queue.lanes().map(|(_, lane)| lane.ready.len()).sum();
         let count = |states: &[JobState]| states.iter().map(|state| queue.count(*state)).sum::<u64>();
         let lines = [in_lanes + queue.aside.len(), queue.delayed.len(), queue.in_flight.len(), queue.dead.len()];
@@ -186,21 +189,24 @@ impl State {
         }
         let limit = queue.settings.group_max_in_flight.filter(|_| is_grouped);
         let is_at_limit = limit.is_some_and(|limit| group.in_flight >= limit);
+        let is_spent = self.is_group_spent(slot);
         let orders = queue.settings.ordered && is_grouped;
         let total = group.ready();
         let giver = self.giver(group, &ready);
         for part in &group.lanes {
-            let gives = !is_at_limit && (!orders || giver.is_some_and(|job| self.jobs[job].lane == part.lane));
+            let gives =
+                !is_at_limit && !is_spent && (!orders || giver.is_some_and(|job| self.jobs[job].lane == part.lane));
             assert_eq!(part.rank.is_some(), gives, "group {slot} gives from lane {}", part.lane);
             let order = |job: Slot| Spot::new(slot, self.jobs[job].due_at, self.jobs[job].id.seq()).order();
             let head = if orders { giver.map(order) } else { ready[&part.lane].iter().map(|job| order(*job)).min() };
             let rank = if queue.settings.fair { Some(u128::from(group.turn)) } else { head };
             assert_eq!(part.rank, rank.filter(|_| gives), "rank of group {slot} in lane {}", part.lane);
         }
-        let held = match (is_at_limit, orders) {
-            (true, _) => (GroupHold::Limit, total),
-            (false, true) => (GroupHold::Order, total - u32::from(giver.is_some())),
-            (false, false) => (GroupHold::Nothing, 0),
+        let held = match orders {
+            _ if is_at_limit => (GroupHold::Limit, total),
+            _ if is_spent => (GroupHold::Rate, total),
+            true => (GroupHold::Order, total - u32::from(giver.is_some())),
+            false => (GroupHold::Nothing, 0),
         };
         // Nothing held by order is nothing held.
         assert_eq!(group.held.1, held.1, "held by group {slot}");
@@ -295,6 +301,18 @@ impl State {
         assert_eq!(self.open_guards, open as u64, "guards that are held");
     }
 
+    fn check_limits(&self) {
+        let names: BTreeMap<_, _> = self.limits.iter().map(|(number, it)| (it.record.name.clone(), *number)).collect();
+        assert_eq!(self.limit_names, names, "limits by name");
+        for (number, limit) in &self.limits {
+            let name = &limit.record.name;
+            let queues: BTreeSet<u32> = self.queues_naming(name).into_iter().collect();
+            let in_flight: u64 = queues.iter().map(|queue| self.queue(*queue).count(JobState::InFlight)).sum();
+            assert_eq!((&limit.queues, limit.in_flight), (&queues, in_flight), "queues and jobs of limit `{name}`");
+            assert!(queues.iter().all(|queue| self.queue(*queue).limits.contains(number)), "queues know `{name}`");
+        }
+    }
+
     fn check_waits(&self) {
         let mut marks = BTreeSet::new();
         for (_, job) in self.jobs.iter() {
@@ -354,6 +372,7 @@ impl State {
         assert_eq!(self.timers.all(false), wall.into_iter().collect(), "timers on the wall clock");
         let held = self.guards.iter().filter(|(_, guard)| guard.is_held());
         elapsed.extend(held.map(|(slot, guard)| (guard.record.ends_elapsed_at, Timer::Hold(slot))));
+        elapsed.extend(self.rate_timers());
         assert_eq!(self.timers.all(true), elapsed.into_iter().collect(), "timers of elapsed time");
     }
 
@@ -373,6 +392,7 @@ impl State {
         expect(ItemKind::Request, &mut self.requests.iter().map(|(slot, _)| slot));
         expect(ItemKind::Guard, &mut self.guards.iter().map(|(slot, _)| slot));
         expect(ItemKind::Schema, &mut self.schemas.keys().copied());
+        expect(ItemKind::Limit, &mut self.limits.keys().copied());
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));

@@ -1,6 +1,6 @@
 //! The durable state as text, for tests: what events determine, in one order, so that two states can be
 //! compared whatever way they came about. Not in it: where things are in memory, turns of groups, whether a
-//! delayed job was noticed to be due, rolling figures, and what a receive with an `attemptId` would repeat.
+//! delayed job was noticed to be due, tokens of rate limits, rolling figures, and what a receive with an `attemptId` would repeat.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,6 +42,9 @@ impl State {
         }
         for schema in self.schemas.values() {
             line(&mut out, format_args!("schema {:?}", schema.record));
+        }
+        for limit in self.limits.values() {
+            line(&mut out, format_args!("limit {:?} in flight {}", limit.record, limit.in_flight));
         }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };

@@ -7,9 +7,11 @@ mod guard;
 mod held;
 mod job;
 mod keys;
+mod limit;
 pub(crate) mod members;
 pub(crate) mod presence;
 mod queue;
+mod rate;
 mod schema;
 mod settles;
 pub(crate) mod slab;
@@ -30,11 +32,14 @@ use crate::options::QueueOptions;
 pub(crate) use guard::Guard;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
+pub(crate) use limit::{Hold, Limit};
+pub use limit::{LIMITS_MAX, QUEUE_LIMITS_MAX};
 pub use presence::Presence;
 pub use queue::LANES_MAX;
 pub(crate) use queue::{
     Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, NameOfLane, Note, Queue, Spot, Task,
 };
+pub(crate) use rate::{Bucket, GroupRate, GroupRest};
 pub(crate) use schema::Schema;
 pub use schema::{SCHEMA_BYTES_SUM_MAX, SCHEMAS_MAX};
 pub(crate) use settles::{SettleEntry, Settles};
@@ -100,6 +105,11 @@ pub struct State {
     pub(crate) settles: Settles,
     /// Schemas by their number.
     pub(crate) schemas: BTreeMap<u32, Schema>,
+    /// Shared limits by their number.
+    pub(crate) limits: BTreeMap<u32, Limit>,
+    pub(crate) limit_names: BTreeMap<Box<str>, u32>,
+    /// Buckets of groups that are not full.
+    pub(crate) group_rates: Table<GroupRate>,
     pub(crate) tasks: BTreeMap<u64, Task>,
     /// Tasks that are at work.
     pub(crate) running: BTreeSet<u64>,
@@ -169,6 +179,9 @@ impl State {
             notes: Table::default(),
             settles: Settles::default(),
             schemas: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            limit_names: BTreeMap::new(),
+            group_rates: Table::default(),
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
             audit: BTreeMap::new(),

@@ -13,6 +13,7 @@ use crate::items::Link;
 use crate::options::Settings;
 use crate::reply::State;
 use crate::state::slab::{Keyed, Slot};
+use crate::state::{Bucket, GroupRest};
 
 /// Lanes a queue may have; see [`Lane`].
 pub const LANES_MAX: usize = 1_024;
@@ -116,6 +117,7 @@ pub(crate) enum GroupHold {
     Nothing,
     Limit,
     Order,
+    Rate,
 }
 
 impl Group {
@@ -183,6 +185,7 @@ pub(crate) struct Queue {
     pub(crate) held_by_key: u64,
     pub(crate) held_by_group_limit: u64,
     pub(crate) held_by_group_order: u64,
+    pub(crate) held_by_group_rate: u64,
     pub(crate) fingerprints: BTreeMap<u64, Fingerprint>,
     /// The same, largest first.
     pub(crate) fingerprints_by_size: BTreeSet<(Reverse<usize>, u64)>,
@@ -198,6 +201,14 @@ pub(crate) struct Queue {
     pub(crate) guards: u64,
     /// Where a retention ends jobs: the unfinished ones by the instant from which it counts, and number.
     pub(crate) by_age: BTreeSet<(u64, u64)>,
+    /// Numbers of the shared limits that it names.
+    pub(crate) limits: Arc<[u32]>,
+    /// Tokens of its rate limit.
+    pub(crate) bucket: Bucket,
+    /// Rest of its groups after a start.
+    pub(crate) group_rest: GroupRest,
+    /// Deliveries take tokens: it has a rate limit, or names a shared one.
+    pub(crate) is_metered: bool,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
     pub(crate) is_going: bool,

@@ -10,6 +10,7 @@ use core::cmp::Reverse;
 
 use crate::reply::State as JobState;
 use crate::state::queue::{GroupHold, GroupLane, Spot};
+use crate::state::rate::is_spent;
 use crate::state::slab::{NONE, Slot, Table};
 use crate::state::{Job, State, Timer, flag};
 
@@ -125,7 +126,8 @@ impl State {
     /// As [`State::refresh`], after one more or one less of a group's jobs is in flight, or its turn was taken.
     fn refresh_in_flight(&mut self, slot: Slot) {
         let queue = self.queue(self.groups[slot].queue);
-        let is_limited = queue.settings.ordered || queue.settings.group_max_in_flight.is_some();
+        let rules = &queue.settings;
+        let is_limited = rules.ordered || rules.group_max_in_flight.is_some() || rules.group_rate.is_some();
         if queue.settings.fair || is_limited && slot != queue.no_group {
             self.refresh(slot);
         }
@@ -150,6 +152,9 @@ impl State {
         match queue.workers.get_mut(worker) {
             Some(jobs) => *jobs += 1,
             None => drop(queue.workers.insert(worker.into(), 1)),
+        }
+        if !queue.limits.is_empty() {
+            self.enter_limits(number);
         }
         self.groups[group].in_flight += 1;
         self.refresh_in_flight(group);
@@ -184,6 +189,9 @@ impl State {
             if *jobs == 0 {
                 queue.workers.remove(worker);
             }
+        }
+        if !queue.limits.is_empty() {
+            self.leave_limits(number);
         }
         self.groups[group].in_flight -= 1;
         self.refresh_in_flight(group);
@@ -264,6 +272,9 @@ impl State {
         let orders = queue.settings.ordered && slot != queue.no_group;
         let limit = if slot == queue.no_group { None } else { queue.settings.group_max_in_flight };
         let is_at_limit = limit.is_some_and(|limit| group.in_flight >= limit);
+        let is_spent = queue.settings.group_rate.is_some()
+            && slot != queue.no_group
+            && is_spent(queue, &self.group_rates, group.hash);
         let ready = group.ready();
         if ready > 0 && group.lanes.iter().all(|part| part.rank.is_none()) {
             // A group that (re)enters goes behind those that wait already.
@@ -292,6 +303,7 @@ impl State {
         let mut gives_more = false;
         for part in &mut group.lanes {
             let gives = !is_at_limit
+                && !is_spent
                 && part.ready > 0
                 && only.is_none_or(|only| only.is_some_and(|(lane, _)| lane == part.lane));
             let rank = gives.then(|| match (fair, only.flatten()) {
@@ -312,11 +324,12 @@ impl State {
             }
         }
         group.lanes.retain(|part| part.ready > 0);
-        let held = match (is_at_limit, &only) {
-            (true, _) => (GroupHold::Limit, ready),
-            (false, Some(None)) => (GroupHold::Order, ready),
-            (false, Some(Some(_))) => (GroupHold::Order, ready.saturating_sub(1)),
-            (false, None) => (GroupHold::Nothing, 0),
+        let held = match &only {
+            _ if is_at_limit => (GroupHold::Limit, ready),
+            _ if is_spent => (GroupHold::Rate, ready),
+            Some(None) => (GroupHold::Order, ready),
+            Some(Some(_)) => (GroupHold::Order, ready.saturating_sub(1)),
+            None => (GroupHold::Nothing, 0),
         };
         let before = core::mem::replace(&mut group.held, held);
         queue.count_group_hold(before, held);
@@ -350,6 +363,7 @@ impl crate::state::Queue {
                 GroupHold::Nothing => continue,
                 GroupHold::Limit => &mut self.held_by_group_limit,
                 GroupHold::Order => &mut self.held_by_group_order,
+                GroupHold::Rate => &mut self.held_by_group_rate,
             };
             *count = if adds { *count + u64::from(jobs) } else { *count - u64::from(jobs) };
         }

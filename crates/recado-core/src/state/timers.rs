@@ -34,6 +34,14 @@ pub(crate) enum Timer {
     Task(u32),
     /// The retention of a queue, by its number.
     Age(u32),
+    /// The next token of a queue's rate limit.
+    Rate(u32),
+    /// The next token of a shared limit, by its number.
+    LimitRate(u32),
+    /// The next token of a group, or the last.
+    GroupRate(Slot),
+    /// The rest of a queue's groups after a start.
+    GroupRest(u32),
 }
 
 /// See the module.
@@ -41,12 +49,20 @@ pub(crate) enum Timer {
 pub(crate) struct Timers {
     pub(crate) wall: BTreeSet<(u64, Timer)>,
     pub(crate) elapsed: BTreeSet<(u64, Timer)>,
-    /// [`Timer::Due`] stands apart: a receive makes delayed jobs ready whatever else is due. So does [`Timer::Hold`]:
-    /// neither is a fact.
+    /// [`Timer::Due`] stands apart: a receive makes delayed jobs ready whatever else is due. So do [`Timer::Hold`] and
+    /// the tokens of rate limits: none of them is a fact.
     delayed_wall: BTreeSet<(u64, Timer)>,
     delayed_elapsed: BTreeSet<(u64, Timer)>,
     /// [`Timer::Keep`] too: where memory is short, finished jobs go before their time.
     pub(crate) keep: BTreeSet<(u64, Timer)>,
+}
+
+impl Timer {
+    /// It makes no fact: [`State::advance`] sees to it.
+    fn is_of_time_alone(self) -> bool {
+        use Timer::{Due, GroupRate, GroupRest, Hold, LimitRate, Rate};
+        matches!(self, Due(_) | Hold(_) | Rate(_) | LimitRate(_) | GroupRate(_) | GroupRest(_))
+    }
 }
 
 impl Timers {
@@ -54,7 +70,7 @@ impl Timers {
         if matches!(timer, Timer::Keep(_)) {
             return &mut self.keep;
         }
-        match (matches!(timer, Timer::Due(_) | Timer::Hold(_)), is_elapsed) {
+        match (timer.is_of_time_alone(), is_elapsed) {
             (false, false) => &mut self.wall,
             (false, true) => &mut self.elapsed,
             (true, false) => &mut self.delayed_wall,
@@ -104,7 +120,7 @@ impl State {
         due(&self.timers.wall, now).or(kept).or_else(|| due(&self.timers.elapsed, self.elapsed(now)))
     }
 
-    /// Makes delayed jobs ready whose time has come, and lets holds of guards lapse, at most `max`. This is no fact of
+    /// Makes delayed jobs ready whose time has come, lets holds of guards lapse, and fills buckets, at most `max`. This is no fact of
     /// its own: it follows from the time, and the place in line does not depend on when it is noticed. Returns how
     /// many.
     pub fn advance(&mut self, now: u64, max: usize) -> usize {
@@ -121,6 +137,10 @@ impl State {
                     self.stand(slot);
                 }
                 Some((_, Timer::Hold(slot))) => self.lapse_guard(*slot),
+                Some((_, Timer::Rate(queue))) => self.refill_queue(*queue),
+                Some((_, Timer::LimitRate(limit))) => self.refill_limit(*limit),
+                Some((_, Timer::GroupRate(group))) => self.refill_group(*group),
+                Some((_, Timer::GroupRest(queue))) => self.end_group_rest(*queue),
                 _ => break,
             }
             moved += 1;

@@ -99,8 +99,8 @@ impl State {
             _ => return None,
         }
         let queue = self.queue(job.queue);
-        if let Some(reason) = queue.held_back() {
-            return Some(reason);
+        if let Some(hold) = self.hold(queue) {
+            return Some(hold.reason);
         }
         if self.is_held_by_key(job) {
             return Some(HeldBack::IdempotencyKeyInFlight);
@@ -109,6 +109,9 @@ impl State {
         let is_grouped = job.group != queue.no_group;
         if is_grouped && queue.settings.group_max_in_flight.is_some_and(|limit| group.in_flight >= limit) {
             return Some(HeldBack::GroupInFlightLimit);
+        }
+        if self.is_group_spent(job.group) {
+            return Some(HeldBack::GroupRateLimit);
         }
         if is_grouped && queue.settings.ordered {
             let gives = group.lanes.iter().find(|part| part.rank.is_some());
@@ -148,13 +151,16 @@ impl State {
 }
 
 impl Queue {
-    /// Why nothing of the whole queue is handed out.
+    /// Why the queue itself hands out nothing; [`State::hold`] also asks its shared limits.
     pub(crate) fn held_back(&self) -> Option<HeldBack> {
         if self.record.paused || self.is_going {
             return Some(HeldBack::Paused);
         }
         let is_at_limit = |limit: u32| self.count(JobState::InFlight) >= u64::from(limit);
-        self.settings.max_in_flight.is_some_and(is_at_limit).then_some(HeldBack::QueueInFlightLimit)
+        if self.settings.max_in_flight.is_some_and(is_at_limit) {
+            return Some(HeldBack::QueueInFlightLimit);
+        }
+        self.bucket.is_spent().then_some(HeldBack::QueueRateLimit)
     }
 }
 

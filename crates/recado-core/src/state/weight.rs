@@ -10,8 +10,8 @@ use crate::options::BackoffCurve;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, Guard, Job, Key, Note, ProducerEntry, Queue,
-    Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
+    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, GroupRate, Guard, Job, Key, Limit, Note,
+    ProducerEntry, Queue, Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -157,7 +157,8 @@ fn queue(record: &QueueRecord) -> Weight {
         (size_of_val(&**sqs) + sqs.edge.len() + target) as u64
     });
     let allow = options.payload.as_ref().map_or(0, |payload| payload.text_bytes() as u64);
-    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list + allow + sqs)
+    let limits = options.limit_bytes() as u64;
+    Weight::both(OPTIONS_BYTES + record.name.len() as u64 + texts + list + allow + limits + sqs)
 }
 
 fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
@@ -207,6 +208,10 @@ impl State {
             ItemKind::Schema => {
                 let record = &self.schemas[&number].record;
                 Weight::both((record.kind.len() + record.text.len()) as u64).of_size(boxed::<Schema>() + TIMER_BYTES)
+            }
+            ItemKind::Limit => {
+                let name = self.limits[&number].record.name.len() as u64;
+                Weight::both(OPTIONS_BYTES + name).of_size(boxed::<Limit>())
             }
             ItemKind::Note => {
                 Weight::both(self.notes[number].text.len() as u64).of_size(size_of::<Note>() + INDEX_BYTES)
@@ -259,6 +264,7 @@ impl State {
             (self.businesses.len(), INDEX_BYTES + size_of::<Business>()),
             (self.attempts.len(), ATTEMPT_BYTES),
             (self.aging, TIMER_BYTES),
+            (self.group_rates.len(), INDEX_BYTES + size_of::<GroupRate>() + TIMER_BYTES),
         ];
         let entries: usize = entries.into_iter().map(|(count, bytes)| count * bytes).sum();
         self.weight.memory_bytes + entries as u64

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use recado_core::{
     Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Condition, Configure, Enqueue, JobId, JobView,
-    NewTask, Outcome, Patch, Producer, Query, Receive, Rejection, Replay, Reply, RequestKey, Revisions, Select, Settle,
-    Source, decode_saved,
+    NewTask, Outcome, Patch, Producer, PutLimit, Query, Receive, Rejection, Replay, Reply, RequestKey, Revisions,
+    Select, Settle, Source, decode_saved,
 };
 
 use crate::words::{self, Line, ms, show_at};
@@ -123,6 +123,8 @@ impl Play {
         let reply = match verb.as_str() {
             "enqueue" => return self.enqueue(text),
             "queue" | "defaults" => self.configure(&verb, &mut line),
+            "limit" | "unlimit" => self.limit(&verb, &mut line),
+            "limits" => self.limits(),
             "receive" => self.receive(&mut line),
             "ack" | "fail" | "release" | "extend" => self.settle(&verb, &mut line),
             "giveback" => self.give_back(&line),
@@ -244,6 +246,20 @@ impl Play {
                 format!("{}{revision}", if created { "created " } else { "" })
             }
             Ok(other) => panic!("not an answer to a configuration: {other:?}"),
+            Err(rejection) => self.refused(&rejection),
+        }
+    }
+
+    fn limit(&mut self, verb: &str, line: &mut Line) -> String {
+        let source = if line.flag("file") { Source::File } else { Source::Api };
+        let (limit, actor) = (line.word(0).into(), Actor::default());
+        if verb == "unlimit" {
+            return self.done(&Command::RemoveLimit { limit, source, actor });
+        }
+        let options = words::limit_options(line);
+        match self.world.act(&Command::PutLimit(PutLimit { limit, options, source, actor })) {
+            Ok(Reply::LimitPut { created }) => if created { "created" } else { "ok" }.into(),
+            Ok(other) => panic!("not an answer to a limit: {other:?}"),
             Err(rejection) => self.refused(&rejection),
         }
     }

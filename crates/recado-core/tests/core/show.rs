@@ -1,6 +1,8 @@
 //! How scripts show answers.
 
-use recado_core::{Actor, Answer, Command, HeldBack, JobsQuery, Page, Query, Rejection, TaskState, TaskView};
+use recado_core::{
+    Actor, Answer, Command, HeldBack, JobsQuery, LimitView, Page, Query, Rejection, TaskState, TaskView,
+};
 
 use crate::script::Play;
 use crate::words::{Line, ms, show_at, show_ms};
@@ -143,6 +145,21 @@ impl Play {
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
         let words: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
         if words.is_empty() { "empty".into() } else { words.join(" ") }
+    }
+
+    /// `stripe 1/2 q r`: jobs in flight, how many may be, queues that name it; `held` when it hands out nothing.
+    pub fn limits(&mut self) -> String {
+        let Ok(Answer::Limits(limits)) = self.world.ask(&Query::Limits) else { panic!("limits are asked for") };
+        let one = |limit: &LimitView| {
+            let max = limit.figures.max_in_flight.map_or_else(String::new, |max| format!("/{max}"));
+            let mut text = format!("{} {}{max}", limit.figures.name, limit.figures.in_flight);
+            if let Some((_, tokens)) = limit.figures.rate {
+                text += &format!(" tokens={tokens}");
+            }
+            limit.queues.iter().for_each(|queue| text += &format!(" {queue}"));
+            if limit.figures.held_back.is_some() { text + " held" } else { text }
+        };
+        limits.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     pub fn audit(&mut self) -> String {

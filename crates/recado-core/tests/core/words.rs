@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use recado_core::{
     Backoff, BackoffCurve, DeadLetterOptions, Dedup, Failure, Fifo, Filter, GroupOptions, IdempotencyOptions, Jitter,
-    KeepOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, Redrive, SqsQueue,
-    TypeRange, Visibility, When,
+    KeepOptions, LimitOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, RateLimit,
+    Redrive, SqsQueue, TypeRange, Visibility, When,
 };
 
 use crate::world::EPOCH;
@@ -146,6 +146,7 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
         fair: line.flag("unfair").then_some(false),
         max_in_flight: line.take_as("groupmax", number),
         on_dead: line.flag("ondead-block").then_some(OnDead::Block),
+        rate: line.take_as("grouprate", rate_limit),
     };
     let keep = line.take("keep");
     let keep = keep.as_deref().map(pair).map(|(age, max)| KeepOptions { for_ms: age.map(ms), max: max.map(number) });
@@ -171,10 +172,24 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
             max: line.take_as("deadmax", number),
         }),
         sqs: sqs(line),
+        rate: line.take_as("rate", rate_limit),
+        limits: line.take_as("limits", |text| text.split(',').map(Into::into).collect()),
         payload: line
             .take_as("maxsize", number)
             .map(|size| PayloadOptions { max_size_bytes: Some(size), ..Default::default() }),
     }
+}
+
+/// A shared limit.
+pub fn limit_options(line: &mut Line) -> LimitOptions {
+    LimitOptions { max_in_flight: line.take_as("inflight", number), rate: line.take_as("rate", rate_limit) }
+}
+
+/// `10/1s`, or `10/1s:3` with its burst.
+fn rate_limit(text: &str) -> RateLimit {
+    let (text, burst) = pair(text);
+    let rate = rate(text.unwrap_or_default());
+    RateLimit { jobs: rate.jobs, per_ms: rate.per_ms, burst: burst.map_or(rate.jobs, number) }
 }
 
 /// `retention=1m`, `redrive=dlq:2`, `fifo`, `fifo-by-group`.

@@ -6,6 +6,7 @@ mod enqueue;
 mod guard;
 mod job;
 mod jobs;
+pub(crate) mod limits;
 mod ndjson;
 mod new_job;
 mod operate;
@@ -104,6 +105,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dead::discard))
         .routes(routes!(types::list))
         .routes(routes!(types::get, types::put, types::delete))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::put, limits::delete))
         .routes(routes!(guard::begin))
         .routes(routes!(guard::complete))
         .routes(routes!(guard::abort))

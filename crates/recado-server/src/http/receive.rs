@@ -128,6 +128,9 @@ struct ReceivedBody<'a> {
     cancel_requested: Vec<String>,
     /// Why there are no jobs although some wait.
     empty_because: Option<&'static str>,
+    /// The shared limit that holds them back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
     /// A queue was created.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     created: bool,
@@ -299,7 +302,7 @@ async fn deliver(app: &App, outbox: &Outbox, asked: Asked) -> Result<Response, P
 }
 
 fn respond(app: &App, outbox: &Outbox, received: Received, settle: &Checked) -> Result<Response, Problem> {
-    let Received { settled, created, jobs, mut cancel_requested, empty_because, guard } = received;
+    let Received { settled, created, jobs, mut cancel_requested, empty_because, limit, guard } = received;
     let secret = app.shard.secret();
     let (settled, cancelled) = settle.answered(settled);
     for id in cancelled {
@@ -314,6 +317,7 @@ fn respond(app: &App, outbox: &Outbox, received: Received, settle: &Checked) -> 
         settled,
         cancel_requested: cancel_requested.iter().map(ToString::to_string).collect(),
         empty_because: empty_because.map(|reason| reason.word()),
+        limit: limit.map(|name| name.to_string()),
         created,
     };
     let bytes = serde_json::to_vec(&body).map_err(|_| Problem::new(Code::Internal, "the answer cannot be written"))?;

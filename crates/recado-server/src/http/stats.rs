@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::job::by_word;
+use super::limits::{LimitFiguresBody, RateFiguresBody};
 use super::{App, Queue, answer, unexpected};
 use crate::openapi::OnQueue;
 use crate::problem::Problem;
@@ -59,6 +60,10 @@ pub(crate) struct StatsBody {
     effective: EffectiveBody,
     /// Jobs that are not handed out, by reason.
     held_back: BTreeMap<String, u64>,
+    /// The queue's rate limit; null: none.
+    rate: Option<RateFiguresBody>,
+    /// The shared limits that it names.
+    limits: Vec<LimitFiguresBody>,
     /// Null: off.
     breaker: Option<String>,
     paused: bool,
@@ -138,6 +143,8 @@ impl StatsBody {
                 },
             },
             held_back: by_word(stats.held_back.iter().map(|(reason, n)| (reason.word(), *n))),
+            rate: stats.rate.map(RateFiguresBody::new),
+            limits: stats.limits.iter().map(LimitFiguresBody::from).collect(),
             breaker: None,
             paused: stats.paused,
         }

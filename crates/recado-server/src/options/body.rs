@@ -1,6 +1,8 @@
 //! The fields of a queue's options, and how they are written.
 
-use recado_core::{Backoff, BackoffCurve, Jitter, OnDead, OnFinding, QueueOptions, Settings, Visibility};
+use recado_core::{
+    Backoff, BackoffCurve, Jitter, LimitOptions, OnDead, OnFinding, QueueOptions, RateLimit, Settings, Visibility,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,6 +34,12 @@ pub(crate) struct OptionsBody {
     /// Jobs in flight across all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_in_flight: Option<u64>,
+    /// Deliveries: a token bucket, refilled evenly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate_limit: Option<RateBody>,
+    /// Names of shared limits that hold for this queue too, at most 8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<Vec<String>>,
     /// Waiting and in-flight jobs at which producers are refused; 1,000,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_depth: Option<u64>,
@@ -50,6 +58,33 @@ pub(crate) struct OptionsBody {
     /// Payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) payload: Option<PayloadBody>,
+}
+
+/// Deliveries in a time: a bucket of tokens, refilled evenly.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RateLimit)]
+pub(crate) struct RateBody {
+    /// 1 to 1,000,000 deliveries ..
+    pub(crate) jobs: u64,
+    /// .. in 1ms to 31d.
+    pub(crate) per: String,
+    /// So many at once after a pause; `jobs` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<u64>,
+}
+
+/// What queues that name a shared limit may do together.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = LimitOptions)]
+pub(crate) struct LimitBody {
+    /// Jobs of all its queues in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_in_flight: Option<u64>,
+    /// Deliveries of all its queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate_limit: Option<RateBody>,
 }
 
 /// Wait between attempts.
@@ -116,6 +151,9 @@ pub(crate) struct GroupsBody {
     /// Jobs in flight of one group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_in_flight: Option<u64>,
+    /// Deliveries of one group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate_limit: Option<RateBody>,
     /// What an ordered group does when its head dies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) on_dead: Option<OnDeadWord>,
@@ -279,6 +317,19 @@ fn visibility_text(visibility: Visibility) -> String {
     }
 }
 
+impl From<RateLimit> for RateBody {
+    fn from(rate: RateLimit) -> Self {
+        let burst = (rate.burst != rate.jobs).then_some(u64::from(rate.burst));
+        Self { jobs: u64::from(rate.jobs), per: duration::text(rate.per_ms), burst }
+    }
+}
+
+impl From<&LimitOptions> for LimitBody {
+    fn from(options: &LimitOptions) -> Self {
+        Self { max_in_flight: options.max_in_flight.map(u64::from), rate_limit: options.rate.map(RateBody::from) }
+    }
+}
+
 fn on_dead_word(on_dead: OnDead) -> OnDeadWord {
     match on_dead {
         OnDead::Continue => OnDeadWord::Continue,
@@ -325,11 +376,14 @@ impl From<&QueueOptions> for OptionsBody {
             max_deliveries: options.max_deliveries.map(u64::from),
             backoff: options.backoff.as_ref().map(BackoffBody::from),
             max_in_flight: options.max_in_flight.map(u64::from),
+            rate_limit: options.rate.map(RateBody::from),
+            limits: options.limits.as_deref().map(texts),
             max_depth: options.max_depth,
             groups: options.groups.as_ref().map(|groups| GroupsBody {
                 ordered: groups.ordered,
                 fair: groups.fair,
                 max_in_flight: groups.max_in_flight.map(u64::from),
+                rate_limit: groups.rate.map(RateBody::from),
                 on_dead: groups.on_dead.map(on_dead_word),
             }),
             keep_completed: options
@@ -373,11 +427,14 @@ impl From<&Settings> for OptionsBody {
             max_deliveries: limited(settings.max_deliveries),
             backoff: Some(BackoffBody::from(&settings.backoff)),
             max_in_flight: settings.max_in_flight.map(u64::from),
+            rate_limit: settings.rate.map(RateBody::from),
+            limits: Some(texts(&settings.limits)),
             max_depth: Some(settings.max_depth),
             groups: Some(GroupsBody {
                 ordered: Some(settings.ordered),
                 fair: Some(settings.fair),
                 max_in_flight: settings.group_max_in_flight.map(u64::from),
+                rate_limit: settings.group_rate.map(RateBody::from),
                 on_dead: Some(on_dead_word(settings.on_dead)),
             }),
             keep_completed: Some(KeepField::Both(KeepBody {

@@ -3,11 +3,11 @@
 mod body;
 mod read;
 
-use recado_core::{QueueOptions, Settings};
+use recado_core::{LimitOptions, QueueOptions, Settings};
 use serde_json::Value;
 
 pub use crate::problem::FieldError;
-pub(crate) use body::{BackoffBody, OptionsBody};
+pub(crate) use body::{BackoffBody, LimitBody, OptionsBody, RateBody};
 pub(crate) use read::{backoff, max_attempts, timeout, visibility, visibility_ms};
 
 /// Reads options; every field that is wrong is named.
@@ -16,6 +16,14 @@ pub(crate) use read::{backoff, max_attempts, timeout, visibility, visibility_ms}
 /// What is unknown, of the wrong type or out of range.
 pub fn parse(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
     read::options(value)
+}
+
+/// Reads what holds for a shared limit; every field that is wrong is named.
+///
+/// # Errors
+/// What is unknown, of the wrong type or out of range.
+pub fn parse_limit(value: &Value) -> Result<LimitOptions, Vec<FieldError>> {
+    read::limit(value)
 }
 
 /// What was set, and nothing else.

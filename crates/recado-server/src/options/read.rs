@@ -2,18 +2,21 @@
 
 use recado_contract::gate::check_allow;
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
-    PayloadOptions, QueueOptions, Visibility,
+    Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, LimitOptions,
+    OnDead, PayloadOptions, QUEUE_LIMITS_MAX, QueueOptions, RateLimit, Visibility,
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::FieldError;
-use super::body::{BackoffBody, BackoffKind, JitterWord, KeepBody, KeepField, OnDeadWord, OptionsBody};
+use super::body::{
+    BackoffBody, BackoffKind, JitterWord, KeepBody, KeepField, LimitBody, OnDeadWord, OptionsBody, RateBody,
+};
 use crate::faults::Faults;
 use crate::json;
 use crate::limits::{
-    ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, DELAY_MS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, TIMEOUT_MS,
-    VISIBILITY_MS,
+    ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, DELAY_MS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, RATE_JOBS_MAX,
+    RATE_PER_MS, TIMEOUT_MS, VISIBILITY_MS,
 };
 use crate::{duration, size};
 
@@ -23,8 +26,29 @@ const IN_FLIGHT_MAX: u64 = 1_000_000;
 const COUNT_MAX: u64 = 1_000_000_000;
 const REPLAYS_MAX: u64 = 1_000;
 
-/// Reads options field by field, so that one bad field does not hide another.
+/// Reads the options of a queue.
 pub(super) fn options(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
+    fields(value, convert)
+}
+
+/// Reads the options of a shared limit.
+pub(super) fn limit(value: &Value) -> Result<LimitOptions, Vec<FieldError>> {
+    fields(value, |body: LimitBody, faults| {
+        if body.max_in_flight.is_none() && body.rate_limit.is_none() {
+            faults.at("", "a limit that limits nothing: set maxInFlight or rateLimit");
+        }
+        LimitOptions {
+            max_in_flight: small(body.max_in_flight, "/maxInFlight", 1, IN_FLIGHT_MAX, faults),
+            rate: body.rate_limit.and_then(|rate| self::rate(&rate, "/rateLimit", faults)),
+        }
+    })
+}
+
+/// Reads field by field, so that one bad field does not hide another.
+fn fields<B: DeserializeOwned + Default, T>(
+    value: &Value,
+    convert: impl FnOnce(B, &mut Faults) -> T,
+) -> Result<T, Vec<FieldError>> {
     let Value::Object(fields) = value else {
         let message = "expected an object of options".to_owned();
         return Err(vec![FieldError { message, ..FieldError::default() }]);
@@ -33,12 +57,12 @@ pub(super) fn options(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
     let mut good = Map::new();
     for (name, field) in fields {
         let alone = Value::Object(Map::from_iter([(name.clone(), field.clone())]));
-        match json::from_value::<OptionsBody>(&alone) {
+        match json::from_value::<B>(&alone) {
             Ok(_) => drop(good.insert(name.clone(), field.clone())),
             Err(error) => faults.add(error),
         }
     }
-    let body: OptionsBody = json::from_value(&Value::Object(good)).unwrap_or_default();
+    let body: B = json::from_value(&Value::Object(good)).unwrap_or_default();
     let options = convert(body, &mut faults);
     let errors = faults.into_errors();
     if errors.is_empty() { Ok(options) } else { Err(errors) }
@@ -53,11 +77,14 @@ fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
         max_deliveries: small(body.max_deliveries, "/maxDeliveries", 1, DELIVERIES_MAX, faults),
         backoff: body.backoff.map(|body| backoff(body, faults)),
         max_in_flight: small(body.max_in_flight, "/maxInFlight", 1, IN_FLIGHT_MAX, faults),
+        rate: body.rate_limit.and_then(|rate| self::rate(&rate, "/rateLimit", faults)),
+        limits: body.limits.map(|names| limits(names, faults)),
         max_depth: count(body.max_depth, "/maxDepth", 1, faults),
         groups: body.groups.map(|groups| GroupOptions {
             ordered: groups.ordered,
             fair: groups.fair,
             max_in_flight: small(groups.max_in_flight, "/groups/maxInFlight", 1, IN_FLIGHT_MAX, faults),
+            rate: groups.rate_limit.and_then(|rate| self::rate(&rate, "/groups/rateLimit", faults)),
             on_dead: groups.on_dead.map(|word| match word {
                 OnDeadWord::Continue => OnDead::Continue,
                 OnDeadWord::Block => OnDead::Block,
@@ -161,6 +188,29 @@ pub(crate) fn backoff(body: BackoffBody, faults: &mut Faults) -> Backoff {
     Backoff { curve, jitter }
 }
 
+/// Reads a rate limit; without `burst` it is as large as `jobs`.
+fn rate(body: &RateBody, pointer: &str, faults: &mut Faults) -> Option<RateLimit> {
+    let at = |field: &str| format!("{pointer}/{field}");
+    let jobs = small(Some(body.jobs), &at("jobs"), 1, RATE_JOBS_MAX, faults)?;
+    let burst = small(body.burst, &at("burst"), 1, RATE_JOBS_MAX, faults).unwrap_or(jobs);
+    let per_ms = time(Some(&body.per), &at("per"), RATE_PER_MS, faults)?;
+    Some(RateLimit { jobs, per_ms, burst })
+}
+
+fn limits(names: Vec<String>, faults: &mut Faults) -> Vec<Box<str>> {
+    if names.len() > QUEUE_LIMITS_MAX {
+        faults.at("/limits", format!("a queue names at most {QUEUE_LIMITS_MAX} shared limits"));
+    }
+    for (index, name) in names.iter().enumerate() {
+        let pointer = format!("/limits/{index}");
+        faults.check_name(&pointer, name);
+        if names[..index].contains(name) {
+            faults.at(&pointer, "the limit stands twice");
+        }
+    }
+    names.into_iter().map(Into::into).collect()
+}
+
 fn delays(texts: &[String], faults: &mut Faults) -> Vec<u64> {
     if texts.is_empty() || texts.len() > BACKOFF_DELAYS_MAX {
         faults.at("/backoff/delays", format!("a list has 1 to {BACKOFF_DELAYS_MAX} delays"));
@@ -244,6 +294,8 @@ mod tests {
             json!({"keepCompleted": {"for": "1h", "max": 0}, "idempotency": {"keep": "7d", "max": 5}}),
             json!({"payload": {"secrets": "warn", "personalData": "off", "allow": ["/payload/a"], "requireSchema": true, "requireBusinessId": false}}),
             json!({"idempotency": {"required": true}}),
+            json!({"rateLimit": {"jobs": 10, "per": "1s"}, "limits": ["a", "b"]}),
+            json!({"rateLimit": {"jobs": 10, "per": "1s", "burst": 1}, "groups": {"rateLimit": {"jobs": 1, "per": "1h"}}}),
             json!({"deadLetter": {"owner": "x", "maxReplays": 0, "max": 1}, "payload": {"maxSize": "1MiB"}}),
         ] {
             let options = parse(&value).unwrap();
@@ -277,7 +329,15 @@ mod tests {
             (json!({"payload": {"maxSize": "2MiB"}}), "/payload/maxSize"),
             (json!({"payload": {"secrets": "refuse"}}), "/payload/secrets"),
             (json!({"payload": {"allow": ["/payload/a", "b"]}}), "/payload/allow/1"),
-            (json!({"rateLimit": {"jobs": 1, "per": "1s"}}), "/rateLimit"),
+            (json!({"rateLimit": {"jobs": 0, "per": "1s"}}), "/rateLimit/jobs"),
+            (json!({"rateLimit": {"jobs": 1, "per": "0s"}}), "/rateLimit/per"),
+            (json!({"rateLimit": {"jobs": 1, "per": "32d"}}), "/rateLimit/per"),
+            (json!({"rateLimit": {"jobs": 1, "per": "1s", "burst": 1000001}}), "/rateLimit/burst"),
+            (json!({"rateLimit": {"jobs": 1}}), "/rateLimit"),
+            (json!({"groups": {"rateLimit": {"jobs": 1000001, "per": "1s"}}}), "/groups/rateLimit/jobs"),
+            (json!({"limits": ["a", "a"]}), "/limits/1"),
+            (json!({"limits": ["a", "b c"]}), "/limits/1"),
+            (json!({"limits": ["1", "2", "3", "4", "5", "6", "7", "8", "9"]}), "/limits"),
             (json!([]), ""),
         ] {
             let errors = parse(&value).unwrap_err();

@@ -38,6 +38,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
         sqs: SqsConfig::default(),
+        limits: BTreeMap::new(),
         types: BTreeMap::new(),
     }
 }
@@ -115,7 +116,7 @@ impl Server {
 
     pub(crate) fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
         let running = self.running.as_ref().unwrap();
-        self.runtime.block_on(running.reload(QueueOptions::default(), queues, &BTreeMap::new()))
+        self.runtime.block_on(running.reload(QueueOptions::default(), queues, &BTreeMap::new(), &BTreeMap::new()))
     }
 
     /// Begins the stop, and gives back what waits for its end.

@@ -91,6 +91,7 @@ pub(crate) async fn serve(dir: &Path) -> Running {
         defaults: QueueOptions::default(),
         queues: BTreeMap::new(),
         sqs: recado_server::SqsConfig::default(),
+        limits: BTreeMap::new(),
         types: BTreeMap::new(),
     };
     recado_server::start(config).await.unwrap()
