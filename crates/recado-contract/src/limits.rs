@@ -56,6 +56,12 @@ pub const TIMEOUT_MS: (u64, u64) = (1_000, 7 * 86_400_000);
 pub const RATE_JOBS_MAX: u64 = 1_000_000;
 /// The time of a rate limit, in milliseconds.
 pub const RATE_PER_MS: (u64, u64) = (1, 31 * 86_400_000);
+/// The window of a circuit breaker, in milliseconds.
+pub const BREAKER_WINDOW_MS: (u64, u64) = (1_000, 3_600_000);
+/// Attempts that a circuit breaker asks for.
+pub const BREAKER_JOBS_MAX: u64 = 100_000;
+/// How long a circuit breaker stays open, in milliseconds.
+pub const COOL_DOWN_MS: (u64, u64) = (100, 86_400_000);
 /// Attempts of a job.
 pub const ATTEMPTS_MAX: u64 = 1_000;
 /// Factor of an exponential backoff.

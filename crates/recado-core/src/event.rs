@@ -319,6 +319,49 @@ pub struct Death {
     pub error_kind: Box<str>,
 }
 
+/// Who has a circuit breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum BreakerOf {
+    /// A queue, by its number.
+    #[n(0)]
+    Queue(#[n(0)] u32),
+    /// A shared limit, by its number.
+    #[n(1)]
+    Limit(#[n(0)] u32),
+}
+
+/// Where a circuit breaker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(index_only)]
+pub enum BreakerState {
+    /// Jobs are handed out.
+    #[n(0)]
+    Closed,
+    /// None is.
+    #[n(1)]
+    Open,
+    /// One at a time is, as a probe.
+    #[n(2)]
+    HalfOpen,
+}
+
+/// A circuit breaker that has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct BreakerRecord {
+    /// Where it is.
+    #[n(0)]
+    pub state: BreakerState,
+    /// Since when.
+    #[n(1)]
+    pub since: u64,
+    /// End of the cool-down, on the elapsed time line.
+    #[n(2)]
+    pub ends_elapsed_at: u64,
+    /// Sequence number of the last probe.
+    #[n(3)]
+    pub probe: Option<u64>,
+}
+
 /// A queue, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct QueueRecord {
@@ -346,6 +389,9 @@ pub struct QueueRecord {
     /// Newest purge.
     #[n(7)]
     pub purged_at: u64,
+    /// Its circuit breaker; `None` has never opened.
+    #[n(8)]
+    pub breaker: Option<BreakerRecord>,
 }
 
 /// What the shard itself must remember.
@@ -600,6 +646,9 @@ pub struct LimitRecord {
     /// What holds for its queues together.
     #[n(3)]
     pub options: LimitOptions,
+    /// Its circuit breaker; `None` has never opened.
+    #[n(4)]
+    pub breaker: Option<BreakerRecord>,
 }
 
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.
@@ -1054,5 +1103,18 @@ pub enum Event {
     LimitRemoved {
         #[n(0)]
         number: u32,
+    },
+    /// A circuit breaker opened, closed, or lets probes out.
+    #[n(46)]
+    BreakerMoved {
+        #[n(0)]
+        of: BreakerOf,
+        #[n(1)]
+        to: BreakerState,
+        #[n(2)]
+        at: u64,
+        /// End of the cool-down of one that opened.
+        #[n(3)]
+        ends_elapsed_at: u64,
     },
 }

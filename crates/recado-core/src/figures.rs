@@ -2,11 +2,13 @@
 //! rebuilds what the log still holds; a copy is saved every minute for what it does not.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
 
 use crate::query::HistogramView;
+use crate::timing::{SavedTiming, TYPES_MAX, Timing};
 
 /// Three percentiles in milliseconds; `None` without a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub struct Histogram {
     total: u64,
 }
 
-fn bucket(value: u64) -> usize {
+pub(crate) fn bucket(value: u64) -> usize {
     if value < 32 {
         return value as usize;
     }
@@ -37,7 +39,7 @@ fn bucket(value: u64) -> usize {
 }
 
 /// Largest value that falls into a bucket.
-fn upper(bucket: usize) -> u64 {
+pub(crate) fn upper(bucket: usize) -> u64 {
     if bucket < 32 {
         return bucket as u64;
     }
@@ -172,7 +174,7 @@ impl Times {
 
 /// Counts of the last `N` slots of time.
 #[derive(Clone, Debug)]
-struct Recent<const N: usize> {
+pub(crate) struct Recent<const N: usize> {
     slots: [u32; N],
     newest: u64,
 }
@@ -192,7 +194,7 @@ impl<const N: usize> Recent<N> {
         self.newest = self.newest.max(slot);
     }
 
-    fn add(&mut self, slot: u64, count: u32) {
+    pub(crate) fn add(&mut self, slot: u64, count: u32) {
         self.move_to(slot);
         if slot + N as u64 > self.newest {
             let there = &mut self.slots[(slot % N as u64) as usize];
@@ -200,7 +202,7 @@ impl<const N: usize> Recent<N> {
         }
     }
 
-    fn sum(&self, slot: u64) -> u64 {
+    pub(crate) fn sum(&self, slot: u64) -> u64 {
         let fresh = |age: u64| slot.checked_sub(age).filter(|at| *at <= self.newest && at + N as u64 > self.newest);
         (0..N as u64).filter_map(fresh).map(|at| u64::from(self.slots[(at % N as u64) as usize])).sum()
     }
@@ -272,9 +274,34 @@ pub(crate) struct Figures {
     rates: Option<Box<Rates>>,
     pub(crate) wait: Times,
     pub(crate) processing: Times,
+    /// By type, in no order; a lane knows the place of its own.
+    pub(crate) timings: Vec<Timing>,
 }
 
 impl Figures {
+    /// The place of a type's timing. Where there are too many types, those that `is_used` does not name give way,
+    /// the longest unused first; if all are used, it is the one that is shared.
+    pub(crate) fn timing_of(&mut self, kind: &str, is_used: impl Fn(usize) -> bool) -> usize {
+        if let Some(place) = self.timings.iter().position(|timing| timing.kind.as_deref() == Some(kind)) {
+            return place;
+        }
+        let own = self.timings.iter().enumerate().filter(|(_, timing)| timing.kind.is_some());
+        if own.clone().count() < TYPES_MAX {
+            self.timings.push(Timing::new(Some(kind.into())));
+            return self.timings.len() - 1;
+        }
+        let unused = own.filter(|(place, _)| !is_used(*place)).min_by_key(|(_, timing)| timing.last_at);
+        if let Some((place, _)) = unused {
+            self.timings[place] = Timing::new(Some(kind.into()));
+            return place;
+        }
+        let shared = self.timings.iter().position(|timing| timing.kind.is_none());
+        shared.unwrap_or_else(|| {
+            self.timings.push(Timing::new(None));
+            self.timings.len() - 1
+        })
+    }
+
     pub(crate) fn count(&mut self, what: Count, at: u64) {
         self.totals[what as usize] += 1;
         let rates = self.rates.get_or_insert_default();
@@ -326,12 +353,29 @@ impl Figures {
     /// What is written every minute.
     pub(crate) fn save(&self) -> Option<SavedFigures> {
         let has_samples = self.wait.count + self.processing.count > 0;
-        has_samples.then(|| SavedFigures { wait: self.wait.save(), processing: self.processing.save() })
+        has_samples.then(|| SavedFigures {
+            wait: self.wait.save(),
+            processing: self.processing.save(),
+            timings: self.timings.iter().filter(|timing| timing.completions > 0).map(Timing::save).collect(),
+        })
     }
 
     pub(crate) fn restore(&mut self, saved: &SavedFigures) {
         self.wait.restore(&saved.wait);
         self.processing.restore(&saved.processing);
+        for timing in &saved.timings {
+            let is_full = self.timings.len() > TYPES_MAX;
+            let is_it = |there: &&mut Timing| there.kind.as_deref() == timing.kind.as_deref();
+            match self.timings.iter_mut().find(is_it) {
+                Some(there) => there.restore(timing),
+                None if is_full => {}
+                None => {
+                    let mut new = Timing::new(timing.kind.as_deref().map(Arc::from));
+                    new.restore(timing);
+                    self.timings.push(new);
+                }
+            }
+        }
     }
 
     /// Totals count from the start of this process.
@@ -351,6 +395,10 @@ pub struct SavedFigures {
     /// Time from received to settled.
     #[n(1)]
     pub processing: SavedTimes,
+    /// The same by type, of completions only.
+    #[n(2)]
+    #[cbor(default)]
+    pub timings: Vec<SavedTiming>,
 }
 
 /// A rolling histogram: buckets with their counts.
@@ -371,7 +419,8 @@ impl SavedFigures {
     pub(crate) fn encoded_bytes_max(&self) -> usize {
         const ENTRY_BYTES_MAX: usize = 9;
         let entries = |times: &SavedTimes| times.present.len() + times.past.len();
-        64 + ENTRY_BYTES_MAX * (entries(&self.wait) + entries(&self.processing))
+        let timings: usize = self.timings.iter().map(SavedTiming::encoded_bytes_max).sum();
+        64 + ENTRY_BYTES_MAX * (entries(&self.wait) + entries(&self.processing)) + timings
     }
 }
 

@@ -32,13 +32,14 @@ mod rejection;
 mod reply;
 mod run;
 mod state;
+mod timing;
 
 pub use apply::apply;
 pub use codec::{BatchHead, DecodeError, LEVEL, LOST, decode_batch, encode_batch};
 pub use command::*;
 pub use decide::{CANCELLED_MAX, SavedAnswer, TaskStep, decide, decode_saved};
 pub use draft::Draft;
-pub use event::{Cursor, Event, TaskKind};
+pub use event::{BreakerState, Cursor, Event, TaskKind};
 pub use figures::{Histogram, Percentiles};
 pub use id::{Hash, JobId, Receipt, Secret};
 pub use items::{CopyPlan, ItemKind};

@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use minicbor::{Decode, Encode};
 
 /// How long a received job stays hidden.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Visibility {
-    /// Chosen by the server; 30 s for now.
+    /// Chosen by the server, from how long jobs of the type take; 30 s before it knows.
     #[n(0)]
+    #[default]
     Auto,
     /// As set, in milliseconds.
     #[n(1)]
@@ -20,7 +21,7 @@ pub enum Visibility {
 pub const AUTO_VISIBILITY_MS: u64 = 30_000;
 
 impl Visibility {
-    /// The timeout in milliseconds.
+    /// The timeout in milliseconds, before there are measurements.
     #[must_use]
     pub fn ms(self) -> u64 {
         match self {
@@ -126,6 +127,23 @@ pub struct RateLimit {
     pub burst: u32,
 }
 
+/// When a circuit breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct BreakerOptions {
+    /// Share of ended attempts that failed, in thousandths, from which on it opens.
+    #[n(0)]
+    pub failure_milli: u32,
+    /// Attempts that ended within so many milliseconds count.
+    #[n(1)]
+    pub window_ms: u64,
+    /// It takes so many to open.
+    #[n(2)]
+    pub min_jobs: u32,
+    /// It stays open for so many milliseconds.
+    #[n(3)]
+    pub cool_down_ms: u64,
+}
+
 /// A shared limit as set: what several queues that meet at one provider or pool may do together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct LimitOptions {
@@ -135,6 +153,9 @@ pub struct LimitOptions {
     /// Deliveries of all its queues.
     #[n(1)]
     pub rate: Option<RateLimit>,
+    /// Failures of all its queues.
+    #[n(2)]
+    pub breaker: Option<BreakerOptions>,
 }
 
 /// What happens to an ordered group when its head dies.
@@ -164,9 +185,6 @@ pub struct GroupOptions {
     /// For ordered groups.
     #[n(3)]
     pub on_dead: Option<OnDead>,
-    /// Deliveries of one group.
-    #[n(4)]
-    pub rate: Option<RateLimit>,
 }
 
 /// `keepCompleted` as set.
@@ -299,12 +317,34 @@ pub struct QueueOptions {
     /// What SQS adds; a configuration without it leaves what is there.
     #[n(13)]
     pub sqs: Option<Box<SqsQueue>>,
-    /// Deliveries.
+    /// What holds deliveries back beside what is in flight.
     #[n(14)]
+    pub pace: Option<Box<PaceOptions>>,
+}
+
+/// What holds deliveries back, as set; `None` is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct PaceOptions {
+    /// Deliveries.
+    #[n(0)]
     pub rate: Option<RateLimit>,
+    /// Deliveries of one group.
+    #[n(1)]
+    pub group_rate: Option<RateLimit>,
     /// Names of shared limits.
-    #[n(15)]
+    #[n(2)]
     pub limits: Option<Vec<Box<str>>>,
+    /// Circuit breaker.
+    #[n(3)]
+    pub breaker: Option<BreakerOptions>,
+}
+
+impl PaceOptions {
+    /// Kept only where something is set.
+    #[must_use]
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 /// What a queue has through SQS: the rules that the core keeps, and what its clients stored with it.
@@ -371,7 +411,8 @@ impl QueueOptions {
     /// The bytes of the names of its limits.
     pub(crate) fn limit_bytes(&self) -> usize {
         const TEXT_BYTES: usize = 3;
-        self.limits.iter().flatten().map(|name| name.len() + TEXT_BYTES).sum()
+        let limits = self.pace.iter().filter_map(|pace| pace.limits.as_ref()).flatten();
+        limits.map(|name| name.len() + TEXT_BYTES).sum()
     }
 }
 
@@ -394,6 +435,7 @@ pub struct Settings {
     pub group_rate: Option<RateLimit>,
     pub rate: Option<RateLimit>,
     pub limits: Vec<Box<str>>,
+    pub breaker: Option<BreakerOptions>,
     pub keep_for_ms: u64,
     pub keep_max: u64,
     pub key_keep_ms: u64,
@@ -455,9 +497,10 @@ impl QueueOptions {
             fair: pick!(groups.fair).unwrap_or(true),
             group_max_in_flight: pick!(groups.max_in_flight),
             on_dead: pick!(groups.on_dead).unwrap_or(OnDead::Continue),
-            group_rate: pick!(groups.rate),
-            rate: pick!(rate),
-            limits: pick!(limits).unwrap_or_default(),
+            group_rate: pick!(pace.group_rate),
+            rate: pick!(pace.rate),
+            limits: pick!(pace.limits).unwrap_or_default(),
+            breaker: pick!(pace.breaker),
             keep_for_ms: pick!(keep_completed.for_ms).unwrap_or(3_600_000),
             keep_max: pick!(keep_completed.max).unwrap_or(10_000),
             key_keep_ms: pick!(idempotency.keep_ms).unwrap_or(24 * 3_600_000),

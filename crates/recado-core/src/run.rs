@@ -59,7 +59,9 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
             Ok(Reply::Done)
         }
         Command::Enqueue(enqueue) => {
-            let reply = step(state, moment, command, draft)?;
+            let reply = step(state, moment, command, draft);
+            state.note_memory(matches!(reply, Err(Rejection::OutOfMemory { .. })));
+            let reply = reply?;
             if let Reply::Enqueued { jobs, .. } = &reply
                 && let Some(number) = state.queue_number(&enqueue.queue)
             {
@@ -68,6 +70,12 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
                     state.queue_mut(number).figures.count(Count::Deduplicated, moment.at);
                 }
             }
+            Ok(reply)
+        }
+        Command::Settle(_) => {
+            let reply = step(state, moment, command, draft)?;
+            // Before anything else is handed out.
+            while step_with(state, draft, |state, draft| Ok(decide::move_breaker(state, moment.at, draft)))? {}
             Ok(reply)
         }
         _ => step(state, moment, command, draft),

@@ -24,6 +24,8 @@ mod world;
 
 #[path = "core/bounds.rs"]
 mod bounds;
+#[path = "core/breakers.rs"]
+mod breakers;
 #[path = "core/clock.rs"]
 mod clock;
 #[path = "core/guards.rs"]
@@ -50,5 +52,7 @@ mod replay;
 mod schemas;
 #[path = "core/sqs.rs"]
 mod sqs;
+#[path = "core/timings.rs"]
+mod timings;
 #[path = "core/work.rs"]
 mod work;

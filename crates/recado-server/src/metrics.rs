@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use recado_core::{Answer, HistogramView, LimitView, Page, Query, QueueEntry};
+use recado_core::{Answer, BreakerState, BreakerView, HistogramView, LimitView, Page, Query, QueueEntry};
 use recado_shard::{COMMIT_BOUNDS_US, Status};
 
 use crate::http::{self, App, unexpected};
@@ -17,6 +18,9 @@ use crate::problem::Problem;
 
 /// A metric's name and help, and where its value is.
 type Row<'q, T> = (&'static str, &'static str, fn(&'q QueueEntry) -> T);
+
+/// The same of a shared limit, with its kind before its help; one without a value has no row.
+type LimitRow = (&'static str, &'static str, &'static str, fn(&LimitView) -> Option<u64>);
 
 /// All metrics.
 pub(crate) async fn text(app: &App) -> Result<String, Problem> {
@@ -38,7 +42,9 @@ pub(crate) async fn text(app: &App) -> Result<String, Problem> {
         }
     }
     held_back(&mut text, &queues);
-    limits(&mut text, &http::limits::all(app).await?);
+    let limits = http::limits::all(app).await?;
+    shared_limits(&mut text, &limits);
+    breakers(&mut text, &queues, &limits);
     log(&mut text, &status);
     head(&mut text, "recado_consumers", "gauge", "Workers seen within the last minute.");
     for queue in &queues {
@@ -172,8 +178,8 @@ fn held_back(text: &mut String, queues: &[QueueEntry]) {
     }
 }
 
-fn limits(text: &mut String, limits: &[LimitView]) {
-    let rows: [(&str, &str, &str, fn(&LimitView) -> Option<u64>); 4] = [
+fn shared_limits(text: &mut String, limits: &[LimitView]) {
+    let rows: [LimitRow; 4] = [
         ("recado_limit_in_flight", "gauge", "Jobs in flight under a shared limit.", |it| Some(it.figures.in_flight)),
         ("recado_limit_max_in_flight", "gauge", "How many may be.", |it| it.figures.max_in_flight.map(u64::from)),
         ("recado_limit_tokens", "gauge", "Deliveries that its rate limit lets pass now.", |it| {
@@ -187,6 +193,29 @@ fn limits(text: &mut String, limits: &[LimitView]) {
         head(text, name, kind, help);
         for (limit, value) in limits.iter().filter_map(|it| Some((&it.figures.name, of(it)?))) {
             line(text, format_args!("{name}{{limit=\"{limit}\"}} {value}"));
+        }
+    }
+}
+
+fn breakers(text: &mut String, queues: &[QueueEntry], limits: &[LimitView]) {
+    let of_queues = queues.iter().filter_map(|it| Some(("queue", &it.name, it.stats.breaker.as_ref()?)));
+    let of_limits = limits.iter().filter_map(|it| Some(("limit", &it.figures.name, it.figures.breaker.as_ref()?)));
+    let all: Vec<(&str, &Arc<str>, &BreakerView)> = of_queues.chain(of_limits).collect();
+    let name = "recado_breaker_open";
+    head(text, name, "gauge", "1 while a circuit breaker is open, 0.5 while it lets probes out.");
+    for (kind, owner, breaker) in &all {
+        let open = match breaker.state {
+            BreakerState::Closed => 0.0,
+            BreakerState::HalfOpen => 0.5,
+            BreakerState::Open => 1.0,
+        };
+        line(text, format_args!("{name}{{{kind}=\"{owner}\"}} {open}"));
+    }
+    let name = "recado_breaker_moves_total";
+    head(text, name, "counter", "How often a circuit breaker opened or closed since this process began.");
+    for (kind, owner, breaker) in &all {
+        for (to, count) in [("open", breaker.opened), ("closed", breaker.closed)] {
+            line(text, format_args!("{name}{{{kind}=\"{owner}\",to=\"{to}\"}} {count}"));
         }
     }
 }

@@ -299,6 +299,13 @@ impl Handle {
         drain.get(queue).map(|ms| Duration::from_millis(*ms))
     }
 
+    /// When a producer that was refused for memory should come back, by the rate at which jobs complete.
+    #[must_use]
+    pub fn retry_after_memory(&self) -> Option<Duration> {
+        let ms = self.shared.memory_retry_ms.load(Ordering::Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
     /// Figures of the shard.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -30,7 +30,7 @@ const FORGET_EVERY: u64 = 1_024;
 
 /// Who was woken or ended in the past is of no concern to anyone now, and would fill the memory.
 pub(crate) fn forget_news(state: &mut State) {
-    drop((state.take_wakes(), state.take_ended(), state.take_cancel_news()));
+    drop((state.take_wakes(), state.take_ended(), state.take_cancel_news(), state.take_breaker_news()));
 }
 
 /// Half of the events of a batch, for a mistake.

@@ -1,5 +1,8 @@
 //! Decides requests in the order in which they came.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Reply, TaskState, TaskView};
 use recado_log::Class;
 
@@ -14,6 +17,9 @@ use crate::writer::Room;
 
 /// Requests decided in one turn, so that timers and tasks have theirs.
 const REQUESTS_PER_TURN_MAX: usize = 1_024;
+
+/// How fast memory becomes free is measured so often.
+const MEMORY_MEASURED_EVERY: Duration = Duration::from_secs(1);
 
 /// Full queues of which is remembered how fast they drain.
 const DRAINS_MAX: usize = 10_000;
@@ -92,8 +98,10 @@ impl Shard {
                 };
                 let reply = self.writer.run(now, &command);
                 self.going.extend(deleted.filter(|_| reply.is_ok()));
-                if let Err(Rejection::QueueFull { queue, .. }) = &reply {
-                    self.note_drain(queue);
+                match &reply {
+                    Err(Rejection::QueueFull { queue, .. }) => self.note_drain(queue),
+                    Err(Rejection::OutOfMemory { .. }) => self.measure_memory(now),
+                    _ => {}
                 }
                 self.writer.park(Outgoing::Reply(promise, reply.map_err(Error::Rejected)));
                 Ok(None)
@@ -150,6 +158,15 @@ impl Shard {
         match interval {
             Some(ms) => drop(drain.insert(queue.into(), ms)),
             None => drop(drain.remove(queue)),
+        }
+    }
+
+    /// Measures how fast memory becomes free, once in a while: it asks all queues.
+    fn measure_memory(&mut self, now: Now) {
+        if self.memory_measured.is_none_or(|at| now.elapsed.saturating_sub(at) >= MEMORY_MEASURED_EVERY) {
+            self.memory_measured = Some(now.elapsed);
+            let retry_ms = self.writer.state.memory_retry_after_ms(now.wall).unwrap_or(0);
+            self.writer.shared.memory_retry_ms.store(retry_ms, Ordering::Relaxed);
         }
     }
 
@@ -239,7 +256,7 @@ impl Shard {
 
     /// Answers all who wait for jobs as they are, and leaves tasks to the next service.
     pub(crate) fn dismiss_watchers(&mut self, now: Now) {
-        while let Some((id, promise)) = self.watchers.take_overdue(std::time::Duration::MAX) {
+        while let Some((id, promise)) = self.watchers.take_overdue(Duration::MAX) {
             self.answer_job(now, id, promise);
         }
         self.watchers.fail_tasks(&Error::Stopping);

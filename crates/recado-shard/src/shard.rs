@@ -117,6 +117,8 @@ pub struct Shard {
     pub(crate) repeats: Repeats,
     pub(crate) merge_patch: MergePatch,
     pub(crate) requests: u64,
+    /// When it was last measured how fast memory becomes free.
+    pub(crate) memory_measured: Option<Duration>,
     /// When a request last came in.
     pub(crate) last_request: Duration,
     /// Numbers of queues that are being deleted.
@@ -168,6 +170,7 @@ impl Shard {
             unpatched: AtomicU64::new(0),
             config_version: AtomicU64::new(0),
             drain: Mutex::default(),
+            memory_retry_ms: AtomicU64::new(0),
         });
         let mut time = Timekeeper::new(options.clock);
         let (now, _) = time.read();
@@ -191,6 +194,7 @@ impl Shard {
             repeats: Repeats::default(),
             merge_patch: options.merge_patch,
             requests: 0,
+            memory_measured: None,
             last_request: now.elapsed,
             going: BTreeSet::new(),
             requests_in: Vec::new(),
@@ -283,6 +287,7 @@ impl Shard {
         no_room |= self.end_waits(now)?;
         no_room |= self.trim(now, self.last_request)?;
         self.serve_watchers(now);
+        self.tell_breakers();
         self.forget_queues();
         self.save_figures(now)?;
         self.advance_stop(now)?;
@@ -358,6 +363,13 @@ impl Shard {
         match self.writer.run(now, &Command::Tick) {
             Ok(Reply::Ticked { more }) => Ok((more, false)),
             other => unreachable!("a tick answers ticked, not {other:?}"),
+        }
+    }
+
+    /// Whoever reads the log of the process sees which breakers moved.
+    fn tell_breakers(&mut self) {
+        for (kind, name, state) in self.writer.state.take_breaker_news() {
+            tracing::warn!(kind, %name, ?state, "a circuit breaker moved");
         }
     }
 

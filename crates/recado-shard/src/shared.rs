@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) config_version: AtomicU64,
     /// Milliseconds in which a queue that refused a producer loses one job, as measured then.
     pub(crate) drain: Mutex<BTreeMap<Box<str>, u64>>,
+    /// When a producer that was refused for memory should come back, in milliseconds; 0 is not known.
+    pub(crate) memory_retry_ms: AtomicU64,
 }
 
 impl Shared {

@@ -260,7 +260,6 @@ impl Setting {
                 fair: Some(self.fair),
                 max_in_flight: self.group_in_flight,
                 on_dead: Some(if self.blocks { OnDead::Block } else { OnDead::Continue }),
-                ..GroupOptions::default()
             }),
             keep_completed: Some(KeepOptions { for_ms: Some(self.keep_for_ms), max: Some(self.keep_max) }),
             idempotency: Some(IdempotencyOptions { keep_ms: Some(self.key_keep_ms), ..Default::default() }),

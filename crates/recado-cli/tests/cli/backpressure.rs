@@ -117,7 +117,7 @@ fn a_shared_limit_of_the_file_holds_for_all_its_queues() {
     let answer = empty(&api, "b");
     assert_eq!((&answer["emptyBecause"], &answer["limit"]), (&json!("shared-limit"), &json!("stripe")), "{answer}");
     let limit = api.get("/v1/limits/stripe").expect(200);
-    let expected = json!({ "name": "stripe", "inFlight": 1, "maxInFlight": 1, "rate": null, "heldBack": "shared-limit",
+    let expected = json!({ "name": "stripe", "inFlight": 1, "maxInFlight": 1, "rate": null, "breaker": null, "heldBack": "shared-limit",
         "source": "file", "config": { "maxInFlight": 1 }, "queues": ["a", "b"] });
     assert_eq!(limit, expected);
     assert_eq!(api.stats("b")["limits"][0]["inFlight"], 1);
@@ -201,4 +201,105 @@ fn queues_under_one_limit_are_served_in_the_order_of_their_workers() {
         held = poll.join().unwrap().pop().unwrap_or_else(|| panic!("another was before it, and it got nothing"));
         assert_eq!(held["queue"], queue);
     }
+}
+
+/// Open hands out nothing and uses up no attempt, in the next life too; then one probe at a time.
+#[test]
+fn a_circuit_breaker_opens_lets_probes_out_and_closes() {
+    let mut stage = Stage::new();
+    let breaker = json!({ "failureRate": 0.5, "minJobs": 4, "coolDown": "1h" });
+    stage.configure("q", &json!({ "breaker": breaker, "backoff": { "kind": "fixed", "base": "0s" } }));
+    let ids = stage.enqueue_all("q", &jobs(6));
+    let out = stage.receive("q", &json!({ "max": 4 }));
+    stage.ack(&out[0]);
+    stage.ack(&out[1]);
+    stage.fail(&out[2], true);
+    assert_eq!(stage.stats("q")["breaker"]["state"], "closed");
+    stage.fail(&out[3], true);
+    for _ in 0..2 {
+        assert_eq!(empty(&stage, "q")["emptyBecause"], "breaker-open");
+        let stats = stage.stats("q");
+        let breaker = &stats["breaker"];
+        assert_eq!(breaker["state"], "open", "{stats}");
+        assert!(breaker["until"].is_string() && breaker["since"].is_string(), "{stats}");
+        assert_eq!(stats["heldBack"], json!({ "breaker-open": 4 }), "{stats}");
+        assert_eq!(metric(&stage, "recado_breaker_open{queue=\"q\"}"), 1.0);
+        stage.crash();
+    }
+    assert_eq!(stage.job(&ids[5])["attempts"], 0);
+    assert_eq!(stage.job(&ids[5])["heldBack"], "breaker-open");
+
+    // A breaker with another cool-down keeps where it is, so this one is off and on again.
+    stage.configure("q", &json!({ "backoff": { "kind": "fixed", "base": "0s" } }));
+    let breaker = json!({ "failureRate": 0.5, "minJobs": 1, "coolDown": "200ms" });
+    stage.configure("q", &json!({ "breaker": breaker, "backoff": { "kind": "fixed", "base": "0s" } }));
+    let first = stage.take("q");
+    stage.fail(&first, true);
+    for result in [false, true] {
+        // Whoever waits gets the probe when the cool-down is over, and nobody else does.
+        let probe = stage.receive("q", &json!({ "max": 9, "wait": LONG_POLL }));
+        assert_eq!(probe.len(), 1, "one probe: {probe:?}");
+        assert_eq!(stage.stats("q")["breaker"]["state"], "halfOpen");
+        assert_eq!(empty(&stage, "q")["emptyBecause"], "breaker-open");
+        if result { stage.ack(&probe[0]) } else { stage.fail(&probe[0], true) }
+    }
+    assert_eq!(stage.stats("q")["breaker"]["state"], "closed");
+    assert_eq!(stage.receive("q", &json!({ "max": 9 })).len(), 3);
+    assert_eq!(metric(&stage, "recado_breaker_open{queue=\"q\"}"), 0.0);
+    assert_eq!(metric(&stage, "recado_breaker_moves_total{queue=\"q\",to=\"open\"}"), 2.0);
+    assert_eq!(metric(&stage, "recado_breaker_moves_total{queue=\"q\",to=\"closed\"}"), 1.0);
+}
+
+#[test]
+fn a_shared_breaker_holds_back_all_its_queues() {
+    let stage = Stage::new();
+    let breaker = json!({ "minJobs": 1, "coolDown": "1h" });
+    stage.put("/v1/limits/stripe", &json!({ "breaker": breaker })).expect(201);
+    for queue in ["q", "r"] {
+        stage.configure(queue, &json!({ "limits": ["stripe"] }));
+        stage.enqueue_all(queue, &jobs(2));
+    }
+    let delivery = stage.take("q");
+    stage.fail(&delivery, false);
+    let answer = empty(&stage, "r");
+    assert_eq!((&answer["emptyBecause"], &answer["limit"]), (&json!("breaker-open"), &json!("stripe")), "{answer}");
+    let limit = stage.get("/v1/limits/stripe").expect(200);
+    assert_eq!((&limit["breaker"]["state"], &limit["heldBack"]), (&json!("open"), &json!("breaker-open")), "{limit}");
+    assert_eq!(metric(&stage, "recado_breaker_open{limit=\"stripe\"}"), 1.0);
+    stage.put("/v1/limits/stripe", &json!({ "maxInFlight": 5 })).expect(200);
+    stage.take("r");
+}
+
+/// Jobs complete so fast that the choice is the shortest one; what follows from slow ones is a matter of the core.
+#[test]
+fn the_visibility_timeout_follows_from_how_long_jobs_take() {
+    let mut stage = Stage::new();
+    let run = |stage: &Stage, kind: &str, count: usize| {
+        stage.enqueue_all("q", &json!(vec![json!({ "type": kind }); count]));
+        for _ in 0..count {
+            let delivery = stage.take("q");
+            stage.ack(&delivery);
+        }
+    };
+    run(&stage, "quick", 19);
+    let choice = |stage: &Stage| stage.stats("q")["effective"]["visibilityTimeout"].clone();
+    assert_eq!(choice(&stage), json!({ "value": "30s", "why": "default" }));
+    run(&stage, "quick", 1);
+    run(&stage, "rare", 1);
+    stage.stop();
+    stage.start();
+    assert_eq!(choice(&stage)["why"], "measured", "it survives a restart");
+    let types = stage.stats("q")["effective"]["types"].clone();
+    let of = |kind: &str| types.as_array().unwrap().iter().find(|it| it["type"] == kind).unwrap().clone();
+    assert_eq!(of("quick")["completions"], 20);
+    assert_eq!(of("rare")["visibilityTimeout"], json!({ "value": "30s", "why": "default" }));
+    // On a machine that takes its time it may be more than the shortest one, but less than the default.
+    let hidden = |kind: &str| {
+        stage.enqueue("q", &json!({ "type": kind, "headers": {} }));
+        let delivery = stage.take("q");
+        assert_eq!(delivery["type"], kind);
+        delivery["visibleAt"].as_str().unwrap().to_owned()
+    };
+    assert!(hidden("quick") < hidden("rare"), "5s and 30s from now");
+    assert_eq!(stage.stats("q")["warnings"], json!([]));
 }

@@ -1,8 +1,8 @@
 //! A job goes to another queue.
 
-use super::count;
 use super::job::{forget_attempt, set_lease_state};
 use super::queue::ensure_queue;
+use super::{count, note_outcome};
 use crate::event::{Arrival, HandOff, LeaseState};
 use crate::figures::Count;
 use crate::reply::State as JobState;
@@ -12,6 +12,9 @@ pub(super) fn handed_off(state: &mut State, position: u64, slot: Slot, it: &Hand
     let from = state.jobs[slot].queue;
     ensure_queue(state, it.to);
     count(state, slot, Count::Forwarded, it.at);
+    if it.error.is_some() {
+        note_outcome(state, slot, it.at, true);
+    }
     forget_attempt(state, slot);
     state.unstand(slot);
     state.release_group(slot);

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use recado_mutants::{Mutant, active};
 
 use super::queue::ensure_queue;
-use super::{count, on};
+use super::{count, count_failed, note_outcome, on};
 use crate::event::{Death, Due, JobCopy, JobRecord, Lease, LeaseState, Removal, Span};
 use crate::figures::Count;
 use crate::id::Hash;
@@ -154,6 +154,7 @@ pub(super) fn received(state: &mut State, slot: Slot, lease: Box<Lease>) {
     job.set_progress(None);
     if state.queue(number).is_metered {
         state.take_tokens(slot, at);
+        state.note_probe(number, state.jobs[slot].id.seq());
     }
     state.take_turn(group);
     state.stand(slot);
@@ -222,6 +223,18 @@ pub(super) fn end_attempt(state: &mut State, slot: Slot, at: u64) {
     state.queue_mut(number).figures.processing.add(at, at.saturating_sub(received_at));
 }
 
+/// How long the job took, for what `auto` means for its type.
+fn note_timing(state: &mut State, slot: Slot, at: u64) {
+    let job = &state.jobs[slot];
+    // What spans a step of the wall clock tells nothing.
+    let lease = job.lease().filter(|lease| lease.fence > state.stepped_fence);
+    let Some(took_ms) = lease.map(|lease| at.saturating_sub(lease.received_at)) else { return };
+    let (number, lane) = (job.queue, job.lane);
+    let queue = state.queue_mut(number);
+    let timing = queue.lane(lane).timing;
+    queue.figures.timings[timing].add(at, took_ms);
+}
+
 pub(super) fn set_lease_state(job: &mut Job, to: LeaseState) {
     if let Some(lease) = job.lease_mut() {
         lease.state = to;
@@ -274,6 +287,8 @@ pub(super) fn completed(
 ) {
     take_up(state, slot);
     count(state, slot, Count::Completed, at);
+    note_outcome(state, slot, at, false);
+    note_timing(state, slot, at);
     end_attempt(state, slot, at);
     finish(state, slot, JobState::Completed, at, keep_until, |job| {
         set_lease_state(job, LeaseState::Acked);
@@ -329,7 +344,7 @@ pub(super) fn died(
     // A late failure of a delivery whose timeout killed the job only adds what the worker says.
     if state.jobs[slot].state != JobState::Dead {
         count(state, slot, Count::Dead, at);
-        count(state, slot, Count::Failed, at);
+        count_failed(state, slot, at);
         if lease == LeaseState::Killed {
             count(state, slot, Count::VisibilityTimeout, at);
         } else {

@@ -1,15 +1,18 @@
 //! Facts about shared limits.
 
 use super::State;
-use crate::event::LimitRecord;
+use crate::event::{BreakerOf, LimitRecord};
 use crate::items::{ItemKind, Link};
 use crate::state::Limit;
 
 pub(super) fn limit_set(state: &mut State, position: u64, record: &LimitRecord) {
     let number = record.number;
     let before = state.limits.get(&number).map(|limit| limit.record.options.rate);
+    let breaker = BreakerOf::Limit(number);
     if before.is_some() {
         state.unlink_item(ItemKind::Limit, number);
+        state.disarm_breaker(breaker);
+        state.to_move.remove(&breaker);
     }
     let limit = state.limits.entry(number).or_insert_with(|| Limit {
         record: record.clone(),
@@ -18,9 +21,12 @@ pub(super) fn limit_set(state: &mut State, position: u64, record: &LimitRecord) 
         queues: Default::default(),
         in_flight: 0,
         bucket: Default::default(),
+        trials: Default::default(),
         deliveries: 0,
     });
     limit.record = record.clone();
+    state.arm_breaker(breaker);
+    state.settle_breaker(breaker);
     state.link_item(ItemKind::Limit, number, position);
     match before {
         Some(rate) => state.change_limit_rate(number, rate),
@@ -43,6 +49,8 @@ pub(super) fn limit_removed(state: &mut State, number: u32) {
         state.join_limits(queue);
     }
     state.forget_limit_rate(number);
+    state.disarm_breaker(BreakerOf::Limit(number));
+    state.to_move.remove(&BreakerOf::Limit(number));
     state.unlink_item(ItemKind::Limit, number);
     state.limits.remove(&number);
 }

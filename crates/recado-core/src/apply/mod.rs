@@ -56,7 +56,10 @@ fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
     match event {
         Event::GlobalsSet(globals) => globals_set(state, position, globals),
         Event::Started { at, served_elapsed_at } => started(state, *at, *served_elapsed_at),
-        Event::ClockStepped { delta_ms } => state.skew_ms = state.skew_ms.saturating_add(*delta_ms),
+        Event::ClockStepped { delta_ms } => {
+            state.skew_ms = state.skew_ms.saturating_add(*delta_ms);
+            state.stepped_fence = state.fence;
+        }
         Event::QueueSet(record) => queue_set(state, position, record),
         Event::QueueDeleted { queue } => queue_deleted(state, *queue),
         Event::QueuePurged { queue, at } => {
@@ -133,6 +136,7 @@ fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
         Event::SchemaRemoved { number } => schema_removed(state, *number),
         Event::LimitSet(record) => limit_set(state, position, record),
         Event::LimitRemoved { number } => limit_removed(state, *number),
+        Event::BreakerMoved { of, to, at, ends_elapsed_at } => state.move_breaker(*of, *to, *at, *ends_elapsed_at),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {
             if let Some(queue) = state.queues.get_mut(queue) {
@@ -229,7 +233,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
         }
         Event::Failed { seq, at, due, error, lapsed } => on(state, *seq, |state, slot| {
             take_up(state, slot);
-            count(state, slot, Count::Failed, *at);
+            count_failed(state, slot, *at);
             count(state, slot, Count::Retried, *at);
             end_attempt(state, slot, *at);
             let lease = if *lapsed { LeaseState::Lapsed } else { LeaseState::Failed };
@@ -241,7 +245,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 job.attempts = job.attempts.saturating_sub(1);
             } else {
                 count(state, slot, Count::VisibilityTimeout, *at);
-                count(state, slot, Count::Failed, *at);
+                count_failed(state, slot, *at);
                 count(state, slot, Count::Retried, *at);
             }
             wait_again(state, slot, None, LeaseState::Lapsed, Some(error.at(position)));
@@ -326,6 +330,20 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
 fn on(state: &mut State, seq: u64, act: impl FnOnce(&mut State, Slot)) {
     if let Some(slot) = state.slot_of_seq(seq) {
         act(state, slot);
+    }
+}
+
+/// An attempt ended badly.
+fn count_failed(state: &mut State, slot: Slot, at: u64) {
+    count(state, slot, Count::Failed, at);
+    note_outcome(state, slot, at, true);
+}
+
+/// Tells the breakers that look at the job's queue.
+fn note_outcome(state: &mut State, slot: Slot, at: u64, is_failure: bool) {
+    let (queue, seq) = (state.jobs[slot].queue, state.jobs[slot].id.seq());
+    if state.queue(queue).is_metered {
+        state.note_outcome(queue, seq, at, is_failure);
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::operator::drop_note;
-use crate::event::QueueRecord;
+use crate::event::{BreakerOf, QueueRecord};
 use crate::items::{ItemKind, Link};
 use crate::options::{QueueOptions, Source};
 use crate::reply::State as JobState;
@@ -14,9 +14,13 @@ pub(super) fn queue_set(state: &mut State, position: u64, record: &QueueRecord) 
     state.last_queue = state.last_queue.max(number);
     ensure_queue(state, number);
     state.unlink_item(ItemKind::Queue, number);
+    let breaker = BreakerOf::Queue(number);
+    state.to_move.remove(&breaker);
+    state.disarm_breaker(breaker);
     let queue = state.queue_mut(number);
     queue.record = record.clone();
     queue.name = (*record.name).into();
+    state.arm_breaker(breaker);
     state.names.insert(record.name.clone(), number);
     resolve_settings(state, number);
     state.count_config_change();
@@ -37,6 +41,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             paused: false,
             paused_reason: None,
             purged_at: 0,
+            breaker: None,
         };
         let hash = state.secret.hash(domain::GROUP, u64::from(number), &[]);
         let no_group = state.groups.insert(Group::new(hash, number));
@@ -73,6 +78,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             by_age: Default::default(),
             limits: Default::default(),
             bucket: Default::default(),
+            trials: Default::default(),
             group_rest: Default::default(),
             is_metered: false,
             figures: Default::default(),
@@ -93,11 +99,13 @@ pub(super) fn resolve_settings(state: &mut State, number: u32) {
     }
     state.move_age_timer(number, ended_at);
     state.wake(number);
+    state.settle_breaker(BreakerOf::Queue(number));
     state.join_limits(number);
     state.change_rates(number, [before.rate, before.group_rate]);
     let queue = state.queue_mut(number);
     let after = &queue.settings;
-    queue.is_metered = after.rate.is_some() || after.group_rate.is_some() || !after.limits.is_empty();
+    queue.is_metered =
+        after.rate.is_some() || after.group_rate.is_some() || after.breaker.is_some() || !after.limits.is_empty();
     let rules =
         |s: &crate::options::Settings| (s.ordered, s.fair, s.group_max_in_flight, s.group_rate, s.fifo.is_some());
     if rules(&before) == rules(after) {
@@ -124,6 +132,8 @@ pub(super) fn queue_deleted(state: &mut State, number: u32) {
         [queue.dedups, queue.keys, queue.notes, queue.guards].map(|count| count as usize);
     assert_eq!(jobs, 0, "a queue is deleted when its last job is gone");
     state.forget_rates(number);
+    state.disarm_breaker(BreakerOf::Queue(number));
+    state.to_move.remove(&BreakerOf::Queue(number));
     state.leave_all_limits(number);
     state.unlink_item(ItemKind::Queue, number);
     let producers = state.idle_producers.range((number, 0, 0)..=(number, u64::MAX, Slot::MAX));

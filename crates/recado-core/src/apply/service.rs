@@ -71,10 +71,16 @@ pub(super) fn started(state: &mut State, at: u64, served_elapsed_at: u64) {
         keys.into_iter().for_each(|slot| state.end_saved(slot));
     }
     state.empty_buckets(at);
+    // What a trimmed log shows may look worse than it was.
+    state.to_move.clear();
     for queue in state.queues.values_mut() {
         queue.figures.forget_totals();
+        queue.trials.forget_totals();
     }
-    state.limits.values_mut().for_each(|limit| limit.deliveries = 0);
+    for limit in state.limits.values_mut() {
+        limit.deliveries = 0;
+        limit.trials.forget_totals();
+    }
     // How far a purge or delete is was written in numbers of lanes and groups, which are others now. What it
     // has done is gone, so it begins again; the rest of its cursors are places in time.
     for task in

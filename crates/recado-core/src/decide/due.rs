@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::hand_off::HandOffTo;
 use crate::command::{Failure, Moment};
 use crate::draft::Draft;
-use crate::event::{Event, LeaseState, Removal};
+use crate::event::{BreakerState, Event, LeaseState, Removal};
 use crate::items::whole;
 use crate::meta::ErrorEntry;
 use crate::options::OnDead;
@@ -21,6 +21,9 @@ const KEY_KEPT_MS: u64 = 3_600_000;
 /// Decides one thing that is due; false when nothing is.
 pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
     let at = moment.at;
+    if move_breaker(state, at, draft) {
+        return true;
+    }
     if let Some(key) = state.to_skip.first() {
         skip_one(state, at, *key, draft);
         return true;
@@ -53,6 +56,9 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         | Timer::LimitRate(_)
         | Timer::GroupRate(_)
         | Timer::GroupRest(_) => {}
+        Timer::Breaker(of) => {
+            draft.push(Event::BreakerMoved { of, to: BreakerState::HalfOpen, at, ends_elapsed_at: 0 });
+        }
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
         Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
         Timer::Age(number) => retention_ended(state, number, at, draft),
@@ -70,6 +76,13 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Guard(slot) => draft.push(Event::GuardEnded { key: state.guards[slot].record.key }),
         Timer::Task(task) => draft.push(Event::TaskForgotten { task: whole(task, state.last_number) }),
     }
+    true
+}
+
+/// A circuit breaker that is to move does so; false when none is.
+pub(crate) fn move_breaker(state: &State, at: u64, draft: &mut Draft) -> bool {
+    let Some((of, to, ends_elapsed_at)) = state.breaker_to_move(at) else { return false };
+    draft.push(Event::BreakerMoved { of, to, at, ends_elapsed_at });
     true
 }
 

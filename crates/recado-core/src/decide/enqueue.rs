@@ -186,6 +186,7 @@ pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mu
         paused: false,
         paused_reason: None,
         purged_at: 0,
+        breaker: None,
     })));
     Ok(number)
 }

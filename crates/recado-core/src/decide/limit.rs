@@ -28,6 +28,7 @@ pub(super) fn put(state: &State, moment: Moment, put: &PutLimit, draft: &mut Dra
         name: put.limit.clone(),
         source: put.source,
         options: put.options.clone(),
+        breaker: there.and_then(|there| there.record.breaker),
     })));
     let what = if there.is_none() { "created" } else { "changed" };
     audit(state, moment, &put.actor, "limit-put", None, &format!("{} {what}", put.limit), draft);
@@ -62,7 +63,8 @@ fn find<'a>(state: &'a State, name: &str) -> Result<&'a Limit, Rejection> {
 
 /// A queue names only limits that are there: a misspelt one would hold nothing back.
 pub(super) fn check(state: &State, options: &QueueOptions) -> Result<(), Rejection> {
-    let unknown = options.limits.iter().flatten().find_map(|name| find(state, name).err());
+    let unknown =
+        options.pace.iter().filter_map(|pace| pace.limits.as_ref()).flatten().find_map(|name| find(state, name).err());
     let Some(Rejection::LimitNotFound { name, nearest }) = unknown else { return Ok(()) };
     let hint = nearest.map_or_else(|| "put it first".into(), |nearest| format!("did you mean `{nearest}`?"));
     let message = format!("there is no limit `{name}`; {hint}");

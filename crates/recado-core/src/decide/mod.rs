@@ -31,6 +31,7 @@ use crate::state::{Queue, State};
 pub use cancel::CANCELLED_MAX;
 pub(crate) use cancel::{cancel, ids_of};
 pub(crate) use copy::copy;
+pub(crate) use due::move_breaker;
 pub use enqueue::{SavedAnswer, decode_saved};
 pub(crate) use receive::{choose, create, hand_out, next_of_group, renew, repeated, sources};
 pub use tasks::TaskStep;

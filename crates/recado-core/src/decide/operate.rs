@@ -38,6 +38,7 @@ pub(super) fn configure(
             paused: false,
             paused_reason: None,
             purged_at: 0,
+            breaker: None,
         })));
         audit(state, moment, &configure.actor, "queue-configured", Some(&configure.queue), "created", draft);
         return Ok(Reply::Configured { created: true, revision: 1 });
@@ -71,7 +72,7 @@ pub(super) fn save_figures(state: &State, after: Option<u32>, draft: &mut Draft)
     for (number, queue) in state.queues.range((after.map_or(Unbounded, Excluded), Unbounded)) {
         let Some(figures) = queue.figures.save() else { continue };
         bytes += figures.encoded_bytes_max();
-        if bytes > FIGURES_BYTES_MAX {
+        if bytes > FIGURES_BYTES_MAX && !draft.events.is_empty() {
             return Reply::FiguresSaved { next: Some(number - 1) };
         }
         draft.push(Event::FiguresSaved { queue: *number, figures: Box::new(figures) });

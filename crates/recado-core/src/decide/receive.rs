@@ -14,6 +14,7 @@ use crate::command::{Moment, Receive, TypeRange};
 use crate::draft::Draft;
 use crate::event::{Event, Lease, LeaseState};
 use crate::id::Hash;
+use crate::options::Visibility;
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, Reply, State as JobState};
 use crate::state::presence::accepts;
@@ -187,7 +188,14 @@ impl State {
     pub(crate) fn visibility_ms(&self, slot: Slot, asked_ms: Option<u64>) -> u64 {
         let job = &self.jobs[slot];
         let own = job.overrides().and_then(|own| own.visibility);
-        asked_ms.unwrap_or_else(|| own.unwrap_or(self.queue(job.queue).settings.visibility).ms())
+        let chosen = || {
+            let queue = self.queue(job.queue);
+            match own.unwrap_or(queue.settings.visibility) {
+                Visibility::Fixed(ms) => ms,
+                Visibility::Auto => queue.figures.timings[queue.lane(job.lane).timing].auto_ms(),
+            }
+        };
+        asked_ms.unwrap_or_else(chosen)
     }
 }
 

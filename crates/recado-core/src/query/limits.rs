@@ -1,6 +1,7 @@
 //! Shared limits.
 
 use super::{Answer, LimitFigures, LimitView};
+use crate::event::BreakerOf;
 use crate::state::State;
 
 pub(super) fn all(state: &State, now: u64) -> Answer {
@@ -25,6 +26,7 @@ pub(super) fn figures(state: &State, now: u64, number: u32) -> Option<LimitFigur
         max_in_flight: options.max_in_flight,
         rate: options.rate.map(|rate| (rate, limit.bucket.available(rate, state.elapsed(now)))),
         deliveries: limit.deliveries,
-        held_back: limit.held_back(),
+        held_back: state.hold_of_limit(number),
+        breaker: state.breaker_view(BreakerOf::Limit(number), now),
     })
 }

@@ -16,12 +16,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::command::{Replay, TypeRange};
+use crate::event::BreakerState;
 use crate::figures::Percentiles;
 use crate::id::JobId;
-use crate::options::{LimitOptions, QueueOptions, RateLimit, Settings, Source};
+use crate::options::{LimitOptions, QueueOptions, RateLimit, Settings, Source, Visibility};
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, JobView, Place, State as JobState, TaskView};
 use crate::state::{Presence, State};
+
+pub(crate) use queues::RETRY_AFTER_MS;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,6 +251,27 @@ pub struct LimitFigures {
     pub deliveries: u64,
     /// Why nothing is handed out under it.
     pub held_back: Option<HeldBack>,
+    /// Its circuit breaker; `None` is off.
+    pub breaker: Option<BreakerView>,
+}
+
+/// A circuit breaker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakerView {
+    /// Where it is.
+    pub state: BreakerState,
+    /// Since when; `None` has never opened.
+    pub since: Option<u64>,
+    /// End of the cool-down, open only.
+    pub until: Option<u64>,
+    /// Attempts that ended within the window.
+    pub jobs: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// How often it opened since this process began.
+    pub opened: u64,
+    /// How often it closed.
+    pub closed: u64,
 }
 
 /// A type and its versions.
@@ -303,9 +327,12 @@ pub struct Stats {
     pub rate: Option<(RateLimit, u32)>,
     /// The shared limits that it names.
     pub limits: Vec<LimitFigures>,
-    pub visibility_ms: u64,
-    /// `fixed` or `default`: where `visibility_ms` comes from.
-    pub visibility_why: &'static str,
+    /// Its circuit breaker; `None` is off.
+    pub breaker: Option<BreakerView>,
+    /// What was set.
+    pub visibility: Visibility,
+    /// How long jobs take, by type, the slowest first.
+    pub timings: Vec<TimingView>,
     pub paused: bool,
     /// Cumulative buckets of `wait` and `processing`: upper bound in ms, count; then sum in ms, count.
     pub wait_histogram: HistogramView,
@@ -321,6 +348,21 @@ pub struct HistogramView {
     pub sum_ms: u64,
     /// Number of samples.
     pub count: u64,
+}
+
+/// How long jobs of a type take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimingView {
+    /// The type; `None` for those beyond the types that are told apart.
+    pub kind: Option<Arc<str>>,
+    /// Completions that were measured, of which old ones fade.
+    pub completions: u32,
+    /// 95 of 100 do not take longer, in milliseconds.
+    pub p95_ms: u64,
+    /// The visibility timeout that follows from it, in milliseconds.
+    pub auto_ms: u64,
+    /// There are enough completions to choose by.
+    pub is_measured: bool,
 }
 
 /// A worker seen within the last minute.

@@ -5,12 +5,14 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use super::cursor::after_name;
-use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats, limits};
+use super::{Answer, Answered, ConsumerView, NamesQuery, Page, QueueEntry, QueueView, Stats, TimingView, limits};
 use crate::decide::find_queue;
+use crate::event::BreakerOf;
 use crate::figures::COUNT_WORDS;
-use crate::options::{QueueOptions, Visibility};
+use crate::options::QueueOptions;
 use crate::reply::{HeldBack, State as JobState};
 use crate::state::{Presence, Queue, Spot, State};
+use crate::timing::Timing;
 
 /// Groups whose head is looked at for the age of the oldest job; of more, those whose turn is next.
 const HEADS_MAX: usize = 10_000;
@@ -19,7 +21,7 @@ const HEADS_MAX: usize = 10_000;
 const QUEUES_A_PAGE_MAX: usize = 100;
 
 /// A producer that was refused comes back within these bounds, in milliseconds.
-const RETRY_AFTER_MS: (u64, u64) = (1_000, 60_000);
+pub(crate) const RETRY_AFTER_MS: (u64, u64) = (1_000, 60_000);
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -110,16 +112,28 @@ fn stats_of(state: &State, presence: &Presence, now: u64, queue: &Queue) -> Stat
         consumers: consumers(presence, now, queue),
         held_back: held_back(state, presence, now, queue),
         rate: queue.settings.rate.map(|rate| (rate, queue.bucket.available(rate, state.elapsed(now)))),
+        breaker: state.breaker_view(BreakerOf::Queue(queue.record.number), now),
         limits: queue.limits.iter().filter_map(|number| limits::figures(state, now, *number)).collect(),
-        visibility_ms: queue.settings.visibility.ms(),
-        visibility_why: match queue.settings.visibility {
-            Visibility::Auto => "default",
-            Visibility::Fixed(_) => "fixed",
-        },
+        visibility: queue.settings.visibility,
+        timings: timings(queue),
         paused: queue.record.paused,
         wait_histogram: figures.wait.histogram(),
         processing_histogram: figures.processing.histogram(),
     }
+}
+
+fn timings(queue: &Queue) -> Vec<TimingView> {
+    let timings = queue.figures.timings.iter().filter(|timing| timing.completions > 0);
+    let view = |timing: &Timing| TimingView {
+        kind: timing.kind.clone(),
+        completions: timing.completions,
+        p95_ms: timing.p95_ms,
+        auto_ms: timing.auto_ms(),
+        is_measured: timing.is_measured(),
+    };
+    let mut views: Vec<TimingView> = timings.map(view).collect();
+    views.sort_by_key(|view| core::cmp::Reverse(view.p95_ms));
+    views
 }
 
 /// Since when the oldest job waits that could be received now.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::apply::TASK_KEPT_MS;
+use crate::event::BreakerOf;
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
 use crate::state::age::is_unfinished;
@@ -373,6 +374,9 @@ impl State {
         let held = self.guards.iter().filter(|(_, guard)| guard.is_held());
         elapsed.extend(held.map(|(slot, guard)| (guard.record.ends_elapsed_at, Timer::Hold(slot))));
         elapsed.extend(self.rate_timers());
+        let owners = self.queues.keys().map(|number| BreakerOf::Queue(*number));
+        let owners = owners.chain(self.limits.keys().map(|number| BreakerOf::Limit(*number)));
+        elapsed.extend(owners.filter_map(|of| Some((self.cools_until(of)?, Timer::Breaker(of)))));
         assert_eq!(self.timers.all(true), elapsed.into_iter().collect(), "timers of elapsed time");
     }
 

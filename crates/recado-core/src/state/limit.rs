@@ -4,11 +4,11 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::event::LimitRecord;
+use crate::event::{BreakerOf, LimitRecord};
 use crate::items::Link;
 use crate::reply::{HeldBack, State as JobState};
 use crate::state::rate::Bucket;
-use crate::state::{Queue, State};
+use crate::state::{Queue, State, Trials};
 
 /// Shared limits of a server.
 pub const LIMITS_MAX: usize = 1_000;
@@ -27,15 +27,17 @@ pub(crate) struct Limit {
     /// Their jobs in flight.
     pub(crate) in_flight: u64,
     pub(crate) bucket: Bucket,
+    /// What its breaker counts.
+    pub(crate) trials: Trials,
     /// Deliveries since this process began.
     pub(crate) deliveries: u64,
 }
 
 impl Limit {
-    /// Why nothing is handed out under it.
-    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+    /// Its jobs in flight, or its tokens, let nothing out.
+    fn is_spent(&self) -> bool {
         let is_at_limit = self.record.options.max_in_flight.is_some_and(|limit| self.in_flight >= u64::from(limit));
-        (is_at_limit || self.bucket.is_spent()).then_some(HeldBack::SharedLimit)
+        is_at_limit || self.bucket.is_spent()
     }
 }
 
@@ -50,12 +52,24 @@ pub(crate) struct Hold {
 impl State {
     /// Why nothing of the whole queue is handed out.
     pub(crate) fn hold(&self, queue: &Queue) -> Option<Hold> {
-        if let Some(reason) = queue.held_back() {
+        let own = queue.held_back();
+        let is_broken = own != Some(HeldBack::Paused)
+            && queue.record.breaker.is_some_and(|it| self.breaks(BreakerOf::Queue(queue.record.number), it));
+        if let Some(reason) = is_broken.then_some(HeldBack::BreakerOpen).or(own) {
             return Some(Hold { reason, limit: None });
         }
         // Most queues name no limit.
-        let held = |number: &u32| Some(Hold { reason: self.limits.get(number)?.held_back()?, limit: Some(*number) });
+        let held = |number: &u32| Some(Hold { reason: self.hold_of_limit(*number)?, limit: Some(*number) });
         queue.limits.iter().find_map(held)
+    }
+
+    /// Why nothing is handed out under a shared limit.
+    pub(crate) fn hold_of_limit(&self, number: u32) -> Option<HeldBack> {
+        let limit = self.limits.get(&number)?;
+        if limit.record.breaker.is_some_and(|it| self.breaks(BreakerOf::Limit(number), it)) {
+            return Some(HeldBack::BreakerOpen);
+        }
+        limit.is_spent().then_some(HeldBack::SharedLimit)
     }
 
     /// Queues that something under the limit may be handed out of again.
@@ -79,9 +93,10 @@ impl State {
     pub(super) fn leave_limits(&mut self, queue: u32) {
         for number in &*Arc::clone(&self.queue(queue).limits) {
             let Some(limit) = self.limits.get_mut(number) else { continue };
-            let was_held = limit.held_back().is_some();
+            let was_spent = limit.is_spent();
             limit.in_flight -= 1;
-            if was_held && limit.held_back().is_none() {
+            // It may have been the probe of a breaker.
+            if was_spent && !limit.is_spent() || limit.record.breaker.is_some() {
                 self.wake_limit(*number);
             }
         }

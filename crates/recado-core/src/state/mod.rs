@@ -1,6 +1,7 @@
 //! Everything the shard knows, derived from the log alone.
 
 mod age;
+mod breaker;
 mod check;
 mod digest;
 mod guard;
@@ -23,12 +24,15 @@ mod weight;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::event::{BreakerOf, BreakerState};
 use crate::id::{Hash, JobId, Secret};
 use crate::items::{Link, Order};
 use crate::options::QueueOptions;
 
+pub(crate) use breaker::Trials;
 pub(crate) use guard::Guard;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
@@ -79,6 +83,8 @@ pub struct State {
     pub(crate) last_number: u64,
     pub(crate) fence: u64,
     pub(crate) skew_ms: i64,
+    /// The fencing token that was given last before the wall clock was stepped.
+    pub(crate) stepped_fence: u64,
     pub(crate) started_at: u64,
     /// The last place in line that was given to a job without delay; the next one goes behind it.
     pub(crate) line_at: u64,
@@ -108,6 +114,10 @@ pub struct State {
     /// Shared limits by their number.
     pub(crate) limits: BTreeMap<u32, Limit>,
     pub(crate) limit_names: BTreeMap<Box<str>, u32>,
+    /// Breakers that are to move at once.
+    pub(crate) to_move: BTreeMap<BreakerOf, BreakerState>,
+    /// See [`State::take_breaker_news`].
+    pub(crate) breaker_news: Vec<(BreakerOf, BreakerState)>,
     /// Buckets of groups that are not full.
     pub(crate) group_rates: Table<GroupRate>,
     pub(crate) tasks: BTreeMap<u64, Task>,
@@ -144,6 +154,8 @@ pub struct State {
     /// Jobs in flight, over all queues.
     in_flight: u64,
     pub(crate) memory_limit_bytes: u64,
+    /// See [`State::is_short_of_memory`].
+    pub(crate) refuses_for_memory: bool,
 }
 
 impl State {
@@ -158,6 +170,7 @@ impl State {
             last_number: 0,
             fence: 0,
             skew_ms: 0,
+            stepped_fence: 0,
             started_at: 0,
             line_at: 0,
             defaults: QueueOptions::default(),
@@ -182,6 +195,8 @@ impl State {
             limits: BTreeMap::new(),
             limit_names: BTreeMap::new(),
             group_rates: Table::default(),
+            to_move: BTreeMap::new(),
+            breaker_news: Vec::new(),
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
             audit: BTreeMap::new(),
@@ -201,6 +216,7 @@ impl State {
             weight: Weight::default(),
             in_flight: 0,
             memory_limit_bytes: u64::MAX,
+            refuses_for_memory: false,
         }
     }
 
@@ -254,6 +270,16 @@ impl State {
     /// Jobs that completed, died, were cancelled or expired since the last call.
     pub fn take_ended(&mut self) -> Vec<JobId> {
         core::mem::take(&mut self.ended)
+    }
+
+    /// Circuit breakers that opened or closed since the last call: `queue` or `limit`, its name, and where it is.
+    pub fn take_breaker_news(&mut self) -> Vec<(&'static str, Arc<str>, BreakerState)> {
+        let news = core::mem::take(&mut self.breaker_news);
+        let named = news.into_iter().filter_map(|(of, to)| match of {
+            BreakerOf::Queue(number) => Some(("queue", self.queues.get(&number)?.name.clone(), to)),
+            BreakerOf::Limit(number) => Some(("limit", self.limits.get(&number)?.name.clone(), to)),
+        });
+        named.collect()
     }
 
     /// Hashes (see [`State::worker_hash`]) of workers one of whose jobs was asked to be cancelled.

@@ -13,7 +13,7 @@ use crate::items::Link;
 use crate::options::Settings;
 use crate::reply::State;
 use crate::state::slab::{Keyed, Slot};
-use crate::state::{Bucket, GroupRest};
+use crate::state::{Bucket, GroupRest, Trials};
 
 /// Lanes a queue may have; see [`Lane`].
 pub const LANES_MAX: usize = 1_024;
@@ -79,6 +79,8 @@ pub(crate) struct Lane {
     /// Unfinished and dead jobs that name this lane; at 0 the lane goes.
     pub(crate) jobs: u32,
     pub(crate) ready: BTreeMap<Spot, Slot>,
+    /// Place of its type's timing among the queue's figures.
+    pub(crate) timing: usize,
     /// Groups that may give a job now: rank (turn, or the head's place) and group.
     pub(crate) ring: BTreeSet<(u128, Slot)>,
 }
@@ -205,9 +207,11 @@ pub(crate) struct Queue {
     pub(crate) limits: Arc<[u32]>,
     /// Tokens of its rate limit.
     pub(crate) bucket: Bucket,
+    /// What its breaker counts.
+    pub(crate) trials: Trials,
     /// Rest of its groups after a start.
     pub(crate) group_rest: GroupRest,
-    /// Deliveries take tokens: it has a rate limit, or names a shared one.
+    /// Its deliveries are counted: it has a rate limit or breaker, or names a shared limit.
     pub(crate) is_metered: bool,
     pub(crate) figures: Figures,
     /// A forced delete is at work: nothing is handed out or taken in.
@@ -282,7 +286,9 @@ impl Queue {
 
     fn open_lane(&mut self, place: usize, (kind, schema_version, priority): NameOfLane<'_>) -> u16 {
         let name = Arc::new(LaneName { kind: kind.into(), schema_version, priority });
-        let lane = Some(Lane { name, jobs: 0, ready: BTreeMap::new(), ring: BTreeSet::new() });
+        let is_used = |place: usize| self.lanes.iter().flatten().any(|lane| lane.timing == place);
+        let timing = self.figures.timing_of(kind, is_used);
+        let lane = Some(Lane { name, jobs: 0, ready: BTreeMap::new(), timing, ring: BTreeSet::new() });
         let number = self.lanes.iter().position(Option::is_none).unwrap_or(self.lanes.len());
         match self.lanes.get_mut(number) {
             Some(free) => *free = lane,

@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 
 use recado_mutants::{Mutant, active};
 
+use crate::event::BreakerOf;
 use crate::reply::State as JobState;
 use crate::state::State;
 use crate::state::slab::Slot;
@@ -34,6 +35,8 @@ pub(crate) enum Timer {
     Task(u32),
     /// The retention of a queue, by its number.
     Age(u32),
+    /// The cool-down of a circuit breaker.
+    Breaker(BreakerOf),
     /// The next token of a queue's rate limit.
     Rate(u32),
     /// The next token of a shared limit, by its number.
@@ -102,7 +105,10 @@ impl State {
     #[must_use]
     pub fn next_due(&self, now: u64) -> Option<u64> {
         let is_short = self.is_short_of_memory() && !self.timers.keep.is_empty();
-        let is_tidy = self.to_skip.is_empty() && self.stale_notes.is_empty() && self.unused_keys.is_empty();
+        let is_tidy = self.to_skip.is_empty()
+            && self.stale_notes.is_empty()
+            && self.unused_keys.is_empty()
+            && self.to_move.is_empty();
         if !is_tidy || is_short || self.has_tasks_to_forget() {
             return Some(now);
         }

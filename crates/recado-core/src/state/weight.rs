@@ -7,6 +7,7 @@
 use crate::event::{Death, Lease, QueueRecord, TaskRecord};
 use crate::items::{ItemKind, whole};
 use crate::options::BackoffCurve;
+use crate::query::RETRY_AFTER_MS;
 use crate::reply::Place;
 use crate::state::slab::Slot;
 use crate::state::{
@@ -49,6 +50,9 @@ const GROUP_BYTES: usize = 200;
 
 /// A receive that can be repeated.
 const ATTEMPT_BYTES: usize = 160;
+
+/// One part in so many of the memory budget is free again before producers are let in.
+const MEMORY_RELIEF: u64 = 16;
 
 /// Rolling figures of a queue.
 const FIGURES_BYTES: usize = 4_096;
@@ -270,9 +274,31 @@ impl State {
         self.weight.memory_bytes + entries as u64
     }
 
-    /// At its limit: producers are refused, and finished jobs go before their time.
+    /// At its limit: producers are refused, and finished jobs go before their time. Once somebody was refused that goes
+    /// on until a part of the budget is free again, so that producers are not let in one by one.
     pub(crate) fn is_short_of_memory(&self) -> bool {
-        self.memory_bytes() >= self.memory_limit_bytes
+        let mark = if self.refuses_for_memory { self.memory_low_mark() } else { self.memory_limit_bytes };
+        self.memory_bytes() >= mark
+    }
+
+    fn memory_low_mark(&self) -> u64 {
+        self.memory_limit_bytes - self.memory_limit_bytes / MEMORY_RELIEF
+    }
+
+    /// Somebody was refused for memory, or was not.
+    pub(crate) fn note_memory(&mut self, refused: bool) {
+        self.refuses_for_memory = refused;
+    }
+
+    /// When a producer that was refused for memory should come back, in milliseconds, by the jobs of all queues that
+    /// were completed within the last minute; `None` when there was none.
+    #[must_use]
+    pub fn memory_retry_after_ms(&self, now: u64) -> Option<u64> {
+        let completed: u64 = self.queues.values().map(|queue| queue.figures.completed_in_a_minute(now)).sum();
+        let (memory, over) = (self.memory_bytes().max(1), self.memory_bytes().saturating_sub(self.memory_low_mark()));
+        let jobs = (self.jobs.len() as u128 * u128::from(over)).div_ceil(u128::from(memory)).max(1);
+        let wait_ms = u64::try_from(jobs * 60_000 / u128::from(completed.max(1))).unwrap_or(u64::MAX);
+        (completed > 0).then(|| wait_ms.clamp(RETRY_AFTER_MS.0, RETRY_AFTER_MS.1))
     }
 
     /// There are more finished bulk actions than are kept.

@@ -113,6 +113,40 @@ fn finished_jobs_make_room() {
     play.world.check_replay();
 }
 
+/// Once somebody was refused, producers are let in again only when a part of the budget is free.
+#[test]
+fn memory_has_two_marks() {
+    let mut play = Play::new(Between::Nothing);
+    play.line("t=0 queue q keep=0s:0 visibility=1h");
+    for n in 0..160 {
+        play.line(&format!("enqueue q {n}"));
+    }
+    let full = play.world.state.memory_bytes();
+    play.world.state.set_memory_limit(full);
+    assert_eq!(play.world.state.memory_retry_after_ms(play.world.now), None);
+    assert_eq!(play.line("enqueue q refused"), "! OutOfMemory");
+    let mut acked = 0;
+    while play.world.state.memory_bytes() > full - full / 16 {
+        assert_eq!(play.line("+10ms enqueue q refused"), "! OutOfMemory", "{acked} are gone");
+        play.line("receive q");
+        assert_eq!(play.line(&format!("ack {acked}")), "ok");
+        acked += 1;
+    }
+    assert!(acked > 5, "{acked}");
+    assert_eq!(play.world.state.memory_retry_after_ms(play.world.now), Some(60_000 / acked));
+    while play.line("enqueue q more") == "! OutOfMemory" {
+        play.line("receive q");
+        play.line(&format!("ack {acked}"));
+        acked += 1;
+    }
+    // Now it is the upper mark again that counts.
+    let mut taken = 0;
+    while play.line(&format!("enqueue q again{taken}")) != "! OutOfMemory" {
+        taken += 1;
+    }
+    assert!(taken >= 4, "{taken}");
+}
+
 #[test]
 fn producers_of_a_queue_are_limited() {
     let mut play = Play::new(Between::Nothing);

@@ -59,7 +59,6 @@ pub fn options(policy: &Policy) -> QueueOptions {
             fair: Some(policy.fair),
             max_in_flight: policy.group_max.map(|limit| limit as u32),
             on_dead: policy.on_dead_block.then_some(OnDead::Block),
-            rate: None,
         }),
         keep_completed: Some(KeepOptions { for_ms: Some(policy.keep), max: None }),
         idempotency: Some(IdempotencyOptions { keep_ms: Some(policy.key_keep), ..Default::default() }),

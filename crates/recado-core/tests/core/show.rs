@@ -1,7 +1,7 @@
 //! How scripts show answers.
 
 use recado_core::{
-    Actor, Answer, Command, HeldBack, JobsQuery, LimitView, Page, Query, Rejection, TaskState, TaskView,
+    Actor, Answer, BreakerView, Command, HeldBack, JobsQuery, LimitView, Page, Query, Rejection, TaskState, TaskView,
 };
 
 use crate::script::Play;
@@ -143,8 +143,15 @@ impl Play {
             ("expired", stats.expired),
         ];
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-        let words: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
+        let mut words: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
+        words.extend(stats.breaker.map(|breaker| Self::breaker(&breaker)));
         if words.is_empty() { "empty".into() } else { words.join(" ") }
+    }
+
+    /// `breaker=closed:1/3`, with the failures of the ended attempts.
+    fn breaker(breaker: &BreakerView) -> String {
+        let until = breaker.until.map_or_else(String::new, |until| format!(":until={}", show_at(until)));
+        format!("breaker={:?}:{}/{}{until}", breaker.state, breaker.failures, breaker.jobs).to_lowercase()
     }
 
     /// `stripe 1/2 q r`: jobs in flight, how many may be, queues that name it; `held` when it hands out nothing.
@@ -157,6 +164,7 @@ impl Play {
                 text += &format!(" tokens={tokens}");
             }
             limit.queues.iter().for_each(|queue| text += &format!(" {queue}"));
+            text += &limit.figures.breaker.as_ref().map_or_else(String::new, |it| format!(" {}", Self::breaker(it)));
             if limit.figures.held_back.is_some() { text + " held" } else { text }
         };
         limits.iter().map(one).collect::<Vec<_>>().join(", ")

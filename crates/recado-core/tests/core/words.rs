@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, Dedup, Failure, Fifo, Filter, GroupOptions, IdempotencyOptions, Jitter,
-    KeepOptions, LimitOptions, NewJob, OnDead, OnDuplicate, Overrides, PayloadOptions, QueueOptions, Rate, RateLimit,
-    Redrive, SqsQueue, TypeRange, Visibility, When,
+    Backoff, BackoffCurve, BreakerOptions, DeadLetterOptions, Dedup, Failure, Fifo, Filter, GroupOptions,
+    IdempotencyOptions, Jitter, KeepOptions, LimitOptions, NewJob, OnDead, OnDuplicate, Overrides, PaceOptions,
+    PayloadOptions, QueueOptions, Rate, RateLimit, Redrive, SqsQueue, TypeRange, Visibility, When,
 };
 
 use crate::world::EPOCH;
@@ -146,7 +146,12 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
         fair: line.flag("unfair").then_some(false),
         max_in_flight: line.take_as("groupmax", number),
         on_dead: line.flag("ondead-block").then_some(OnDead::Block),
-        rate: line.take_as("grouprate", rate_limit),
+    };
+    let pace = PaceOptions {
+        rate: line.take_as("rate", rate_limit),
+        group_rate: line.take_as("grouprate", rate_limit),
+        limits: line.take_as("limits", |text| text.split(',').map(Into::into).collect()),
+        breaker: line.take_as("breaker", breaker),
     };
     let keep = line.take("keep");
     let keep = keep.as_deref().map(pair).map(|(age, max)| KeepOptions { for_ms: age.map(ms), max: max.map(number) });
@@ -172,8 +177,7 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
             max: line.take_as("deadmax", number),
         }),
         sqs: sqs(line),
-        rate: line.take_as("rate", rate_limit),
-        limits: line.take_as("limits", |text| text.split(',').map(Into::into).collect()),
+        pace: pace.boxed(),
         payload: line
             .take_as("maxsize", number)
             .map(|size| PayloadOptions { max_size_bytes: Some(size), ..Default::default() }),
@@ -182,7 +186,22 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
 
 /// A shared limit.
 pub fn limit_options(line: &mut Line) -> LimitOptions {
-    LimitOptions { max_in_flight: line.take_as("inflight", number), rate: line.take_as("rate", rate_limit) }
+    LimitOptions {
+        max_in_flight: line.take_as("inflight", number),
+        rate: line.take_as("rate", rate_limit),
+        breaker: line.take_as("breaker", breaker),
+    }
+}
+
+/// `50%:10s:4:30s`: failure rate, window, jobs, cool-down.
+fn breaker(text: &str) -> BreakerOptions {
+    let parts: Vec<&str> = text.split(':').collect();
+    BreakerOptions {
+        failure_milli: number::<u32>(parts[0].trim_end_matches('%')) * 10,
+        window_ms: ms(parts[1]),
+        min_jobs: number(parts[2]),
+        cool_down_ms: ms(parts[3]),
+    }
 }
 
 /// `10/1s`, or `10/1s:3` with its burst.

@@ -163,11 +163,17 @@ pub(crate) async fn enqueue(
 
 /// A refusal by a queue, counted, with the time its drain rate suggests.
 pub(super) fn refused(app: &App, queue: &str, error: recado_shard::Error) -> Problem {
+    let is_memory = matches!(error, recado_shard::Error::Rejected(recado_core::Rejection::OutOfMemory { .. }));
     let problem = Problem::from(error);
     app.rejected.count(queue, &problem);
-    match app.shard.retry_after(queue) {
-        Some(after) if problem.reason() == "max-depth" => problem.retry_after(after),
-        _ => problem,
+    let measured = match problem.reason() {
+        "max-depth" => app.shard.retry_after(queue),
+        _ if is_memory => app.shard.retry_after_memory(),
+        _ => None,
+    };
+    match measured {
+        Some(after) => problem.retry_after(after),
+        None => problem,
     }
 }
 

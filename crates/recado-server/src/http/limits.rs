@@ -4,7 +4,10 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use recado_core::{Actor, Answer, Command, LimitFigures, LimitView, PutLimit, Query, Rejection, Reply, Source};
+use recado_core::{
+    Actor, Answer, BreakerState, BreakerView, Command, LimitFigures, LimitView, PutLimit, Query, Rejection, Reply,
+    Source,
+};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,11 +15,11 @@ use utoipa::ToSchema;
 
 use super::queues::source_word;
 use super::{App, answer, body, path_param, unexpected};
-use crate::json;
 use crate::openapi::Everywhere;
 use crate::options::{self, LimitBody, RateBody};
 use crate::problem::Problem;
 use crate::query::Params;
+use crate::{json, time};
 
 /// The `{limit}` of a path: the name of a shared limit.
 pub(crate) struct Limit(Box<str>);
@@ -68,8 +71,27 @@ pub(crate) struct LimitFiguresBody {
     max_in_flight: Option<u32>,
     /// Null: none.
     rate: Option<RateFiguresBody>,
+    /// Null: off.
+    breaker: Option<BreakerFiguresBody>,
     /// Why nothing is handed out under it; null: nothing holds.
     held_back: Option<&'static str>,
+}
+
+/// Where a circuit breaker is.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BreakerFigures)]
+pub(crate) struct BreakerFiguresBody {
+    /// `closed`, `open` or `halfOpen`.
+    state: &'static str,
+    /// Since when; null: it has never opened.
+    since: Option<String>,
+    /// End of the cool-down; null unless open.
+    until: Option<String>,
+    /// Attempts that ended within the window, while closed.
+    jobs: u64,
+    /// Share of them that failed; null without one.
+    failure_rate: Option<f64>,
 }
 
 /// How far a rate limit is used.
@@ -107,8 +129,30 @@ impl From<&LimitFigures> for LimitFiguresBody {
             in_flight: figures.in_flight,
             max_in_flight: figures.max_in_flight,
             rate: figures.rate.map(RateFiguresBody::new),
+            breaker: figures.breaker.as_ref().map(BreakerFiguresBody::from),
             held_back: figures.held_back.map(recado_core::HeldBack::word),
         }
+    }
+}
+
+impl From<&BreakerView> for BreakerFiguresBody {
+    fn from(view: &BreakerView) -> Self {
+        Self {
+            state: state_word(view.state),
+            since: view.since.map(time::text),
+            until: view.until.map(time::text),
+            jobs: view.jobs,
+            failure_rate: (view.jobs > 0).then(|| view.failures as f64 / view.jobs as f64),
+        }
+    }
+}
+
+/// The word on the wire.
+fn state_word(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "closed",
+        BreakerState::Open => "open",
+        BreakerState::HalfOpen => "halfOpen",
     }
 }
 

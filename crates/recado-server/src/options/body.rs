@@ -1,7 +1,8 @@
 //! The fields of a queue's options, and how they are written.
 
 use recado_core::{
-    Backoff, BackoffCurve, Jitter, LimitOptions, OnDead, OnFinding, QueueOptions, RateLimit, Settings, Visibility,
+    Backoff, BackoffCurve, BreakerOptions, Jitter, LimitOptions, OnDead, OnFinding, QueueOptions, RateLimit, Settings,
+    Visibility,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -40,6 +41,9 @@ pub(crate) struct OptionsBody {
     /// Names of shared limits that hold for this queue too, at most 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<Vec<String>>,
+    /// Circuit breaker; off by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) breaker: Option<BreakerBody>,
     /// Waiting and in-flight jobs at which producers are refused; 1,000,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_depth: Option<u64>,
@@ -74,6 +78,25 @@ pub(crate) struct RateBody {
     pub(crate) burst: Option<u64>,
 }
 
+/// Nothing is handed out while too many attempts fail, then one job at a time as a probe.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = BreakerOptions)]
+pub(crate) struct BreakerBody {
+    /// Share of failures from which on it opens, 0.001 to 1; 0.5 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) failure_rate: Option<f64>,
+    /// Attempts that ended within it count, 1s to 1h; `30s` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) window: Option<String>,
+    /// It takes so many to open; 20 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_jobs: Option<u64>,
+    /// How long it stays open, 100ms to 1d; `30s` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cool_down: Option<String>,
+}
+
 /// What queues that name a shared limit may do together.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -85,6 +108,9 @@ pub(crate) struct LimitBody {
     /// Deliveries of all its queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate_limit: Option<RateBody>,
+    /// Circuit breaker over all its queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) breaker: Option<BreakerBody>,
 }
 
 /// Wait between attempts.
@@ -324,9 +350,24 @@ impl From<RateLimit> for RateBody {
     }
 }
 
+impl From<BreakerOptions> for BreakerBody {
+    fn from(breaker: BreakerOptions) -> Self {
+        Self {
+            failure_rate: Some(f64::from(breaker.failure_milli) / 1_000.0),
+            window: Some(duration::text(breaker.window_ms)),
+            min_jobs: Some(u64::from(breaker.min_jobs)),
+            cool_down: Some(duration::text(breaker.cool_down_ms)),
+        }
+    }
+}
+
 impl From<&LimitOptions> for LimitBody {
     fn from(options: &LimitOptions) -> Self {
-        Self { max_in_flight: options.max_in_flight.map(u64::from), rate_limit: options.rate.map(RateBody::from) }
+        Self {
+            max_in_flight: options.max_in_flight.map(u64::from),
+            rate_limit: options.rate.map(RateBody::from),
+            breaker: options.breaker.map(BreakerBody::from),
+        }
     }
 }
 
@@ -368,6 +409,7 @@ impl From<&Backoff> for BackoffBody {
 
 impl From<&QueueOptions> for OptionsBody {
     fn from(options: &QueueOptions) -> Self {
+        let pace = options.pace.as_deref();
         Self {
             owner: options.owner.as_deref().map(str::to_owned),
             visibility_timeout: options.visibility.map(visibility_text),
@@ -376,14 +418,15 @@ impl From<&QueueOptions> for OptionsBody {
             max_deliveries: options.max_deliveries.map(u64::from),
             backoff: options.backoff.as_ref().map(BackoffBody::from),
             max_in_flight: options.max_in_flight.map(u64::from),
-            rate_limit: options.rate.map(RateBody::from),
-            limits: options.limits.as_deref().map(texts),
+            rate_limit: pace.and_then(|pace| pace.rate).map(RateBody::from),
+            limits: pace.and_then(|pace| pace.limits.as_deref()).map(texts),
+            breaker: pace.and_then(|pace| pace.breaker).map(BreakerBody::from),
             max_depth: options.max_depth,
             groups: options.groups.as_ref().map(|groups| GroupsBody {
                 ordered: groups.ordered,
                 fair: groups.fair,
                 max_in_flight: groups.max_in_flight.map(u64::from),
-                rate_limit: groups.rate.map(RateBody::from),
+                rate_limit: pace.and_then(|pace| pace.group_rate).map(RateBody::from),
                 on_dead: groups.on_dead.map(on_dead_word),
             }),
             keep_completed: options
@@ -429,6 +472,7 @@ impl From<&Settings> for OptionsBody {
             max_in_flight: settings.max_in_flight.map(u64::from),
             rate_limit: settings.rate.map(RateBody::from),
             limits: Some(texts(&settings.limits)),
+            breaker: settings.breaker.map(BreakerBody::from),
             max_depth: Some(settings.max_depth),
             groups: Some(GroupsBody {
                 ordered: Some(settings.ordered),

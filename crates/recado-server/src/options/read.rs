@@ -2,21 +2,22 @@
 
 use recado_contract::gate::check_allow;
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, LimitOptions,
-    OnDead, PayloadOptions, QUEUE_LIMITS_MAX, QueueOptions, RateLimit, Visibility,
+    Backoff, BackoffCurve, BreakerOptions, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions,
+    LimitOptions, OnDead, PaceOptions, PayloadOptions, QUEUE_LIMITS_MAX, QueueOptions, RateLimit, Visibility,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::FieldError;
 use super::body::{
-    BackoffBody, BackoffKind, JitterWord, KeepBody, KeepField, LimitBody, OnDeadWord, OptionsBody, RateBody,
+    BackoffBody, BackoffKind, BreakerBody, JitterWord, KeepBody, KeepField, LimitBody, OnDeadWord, OptionsBody,
+    RateBody,
 };
 use crate::faults::Faults;
 use crate::json;
 use crate::limits::{
-    ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, DELAY_MS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, RATE_JOBS_MAX,
-    RATE_PER_MS, TIMEOUT_MS, VISIBILITY_MS,
+    ATTEMPTS_MAX, BACKOFF_DELAYS_MAX, BACKOFF_FACTOR, BREAKER_JOBS_MAX, BREAKER_WINDOW_MS, COOL_DOWN_MS, DELAY_MS_MAX,
+    KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, RATE_JOBS_MAX, RATE_PER_MS, TIMEOUT_MS, VISIBILITY_MS,
 };
 use crate::{duration, size};
 
@@ -34,12 +35,13 @@ pub(super) fn options(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
 /// Reads the options of a shared limit.
 pub(super) fn limit(value: &Value) -> Result<LimitOptions, Vec<FieldError>> {
     fields(value, |body: LimitBody, faults| {
-        if body.max_in_flight.is_none() && body.rate_limit.is_none() {
-            faults.at("", "a limit that limits nothing: set maxInFlight or rateLimit");
+        if body.max_in_flight.is_none() && body.rate_limit.is_none() && body.breaker.is_none() {
+            faults.at("", "a limit that limits nothing: set maxInFlight, rateLimit or breaker");
         }
         LimitOptions {
             max_in_flight: small(body.max_in_flight, "/maxInFlight", 1, IN_FLIGHT_MAX, faults),
-            rate: body.rate_limit.and_then(|rate| self::rate(&rate, "/rateLimit", faults)),
+            rate: body.rate_limit.and_then(|limit| rate(&limit, "/rateLimit", faults)),
+            breaker: body.breaker.map(|body| breaker(&body, faults)),
         }
     })
 }
@@ -69,6 +71,7 @@ fn fields<B: DeserializeOwned + Default, T>(
 }
 
 fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
+    let group_rate = body.groups.as_ref().and_then(|groups| groups.rate_limit.as_ref());
     QueueOptions {
         owner: owner(body.owner, "/owner", faults),
         visibility: visibility(body.visibility_timeout.as_deref(), faults),
@@ -77,14 +80,18 @@ fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
         max_deliveries: small(body.max_deliveries, "/maxDeliveries", 1, DELIVERIES_MAX, faults),
         backoff: body.backoff.map(|body| backoff(body, faults)),
         max_in_flight: small(body.max_in_flight, "/maxInFlight", 1, IN_FLIGHT_MAX, faults),
-        rate: body.rate_limit.and_then(|rate| self::rate(&rate, "/rateLimit", faults)),
-        limits: body.limits.map(|names| limits(names, faults)),
+        pace: PaceOptions {
+            rate: body.rate_limit.and_then(|limit| rate(&limit, "/rateLimit", faults)),
+            group_rate: group_rate.and_then(|limit| rate(limit, "/groups/rateLimit", faults)),
+            limits: body.limits.map(|names| limits(names, faults)),
+            breaker: body.breaker.map(|body| breaker(&body, faults)),
+        }
+        .boxed(),
         max_depth: count(body.max_depth, "/maxDepth", 1, faults),
         groups: body.groups.map(|groups| GroupOptions {
             ordered: groups.ordered,
             fair: groups.fair,
             max_in_flight: small(groups.max_in_flight, "/groups/maxInFlight", 1, IN_FLIGHT_MAX, faults),
-            rate: groups.rate_limit.and_then(|rate| self::rate(&rate, "/groups/rateLimit", faults)),
             on_dead: groups.on_dead.map(|word| match word {
                 OnDeadWord::Continue => OnDead::Continue,
                 OnDeadWord::Block => OnDead::Block,
@@ -197,6 +204,20 @@ fn rate(body: &RateBody, pointer: &str, faults: &mut Faults) -> Option<RateLimit
     Some(RateLimit { jobs, per_ms, burst })
 }
 
+/// Reads a circuit breaker.
+fn breaker(body: &BreakerBody, faults: &mut Faults) -> BreakerOptions {
+    let rate = body.failure_rate.unwrap_or(0.5);
+    if !(0.001..=1.0).contains(&rate) {
+        faults.at("/breaker/failureRate", "must be from 0.001 to 1");
+    }
+    BreakerOptions {
+        failure_milli: (rate * 1_000.0).round() as u32,
+        window_ms: time(body.window.as_deref(), "/breaker/window", BREAKER_WINDOW_MS, faults).unwrap_or(30_000),
+        min_jobs: small(body.min_jobs, "/breaker/minJobs", 1, BREAKER_JOBS_MAX, faults).unwrap_or(20),
+        cool_down_ms: time(body.cool_down.as_deref(), "/breaker/coolDown", COOL_DOWN_MS, faults).unwrap_or(30_000),
+    }
+}
+
 fn limits(names: Vec<String>, faults: &mut Faults) -> Vec<Box<str>> {
     if names.len() > QUEUE_LIMITS_MAX {
         faults.at("/limits", format!("a queue names at most {QUEUE_LIMITS_MAX} shared limits"));
@@ -295,6 +316,7 @@ mod tests {
             json!({"payload": {"secrets": "warn", "personalData": "off", "allow": ["/payload/a"], "requireSchema": true, "requireBusinessId": false}}),
             json!({"idempotency": {"required": true}}),
             json!({"rateLimit": {"jobs": 10, "per": "1s"}, "limits": ["a", "b"]}),
+            json!({"breaker": {"failureRate": 0.25, "window": "1m", "minJobs": 5, "coolDown": "10s"}}),
             json!({"rateLimit": {"jobs": 10, "per": "1s", "burst": 1}, "groups": {"rateLimit": {"jobs": 1, "per": "1h"}}}),
             json!({"deadLetter": {"owner": "x", "maxReplays": 0, "max": 1}, "payload": {"maxSize": "1MiB"}}),
         ] {
@@ -333,9 +355,13 @@ mod tests {
             (json!({"rateLimit": {"jobs": 1, "per": "0s"}}), "/rateLimit/per"),
             (json!({"rateLimit": {"jobs": 1, "per": "32d"}}), "/rateLimit/per"),
             (json!({"rateLimit": {"jobs": 1, "per": "1s", "burst": 1000001}}), "/rateLimit/burst"),
-            (json!({"rateLimit": {"jobs": 1}}), "/rateLimit"),
+            (json!({"rateLimit": {"jobs": 1}}), "/rateLimit/per"),
             (json!({"groups": {"rateLimit": {"jobs": 1000001, "per": "1s"}}}), "/groups/rateLimit/jobs"),
             (json!({"limits": ["a", "a"]}), "/limits/1"),
+            (json!({"breaker": {"failureRate": 1.1}}), "/breaker/failureRate"),
+            (json!({"breaker": {"window": "999ms"}}), "/breaker/window"),
+            (json!({"breaker": {"minJobs": 0}}), "/breaker/minJobs"),
+            (json!({"breaker": {"coolDown": "25h"}}), "/breaker/coolDown"),
             (json!({"limits": ["a", "b c"]}), "/limits/1"),
             (json!({"limits": ["1", "2", "3", "4", "5", "6", "7", "8", "9"]}), "/limits"),
             (json!([]), ""),

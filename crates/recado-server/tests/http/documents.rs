@@ -36,6 +36,8 @@ fn the_description_has_every_route_and_every_answer() {
         ("/v1/replays/{id}", "delete get"),
         ("/v1/types", "get"),
         ("/v1/types/{type}/versions/{n}", "delete get put"),
+        ("/v1/limits", "get"),
+        ("/v1/limits/{limit}", "delete get put"),
         ("/v1/audit", "get"),
         ("/v1/info", "get"),
         ("/v1/backup", "post"),
@@ -51,7 +53,7 @@ fn the_description_has_every_route_and_every_answer() {
         known.sort_unstable();
         assert_eq!(known.join(" "), methods, "{path}");
     }
-    assert_eq!(paths.len(), 34, "a route is missing in this test");
+    assert_eq!(paths.len(), 36, "a route is missing in this test");
     let mut ids = std::collections::BTreeSet::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().unwrap() {
