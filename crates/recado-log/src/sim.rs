@@ -73,6 +73,10 @@ struct State {
     /// Operations that change something, so far.
     operations: u64,
     faults: BTreeMap<u64, Fault>,
+    /// Reads, so far.
+    reads: u64,
+    /// Those that fail.
+    read_faults: BTreeSet<u64>,
     capacity_bytes: Option<usize>,
 }
 
@@ -132,8 +136,21 @@ impl SimDisk {
         self.state().faults.insert(operation, fault);
     }
 
+    /// After so many more reads one fails; the next one finds all as it was.
+    pub fn fail_read_after(&self, reads: u64) {
+        let mut state = self.state();
+        let number = state.reads + reads;
+        state.read_faults.insert(number);
+    }
+
+    /// From now on everything can be read.
+    pub fn clear_read_faults(&self) {
+        self.state().read_faults.clear();
+    }
+
     /// No fault is left to come.
     pub fn clear_faults(&self) {
+        self.clear_read_faults();
         let mut state = self.state();
         state.faults.clear();
         state.next_sync_fails = false;
@@ -468,6 +485,11 @@ impl DiskFile for SimFile {
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state()?;
+        let number = state.reads;
+        state.reads += 1;
+        if state.read_faults.remove(&number) {
+            return Err(io::Error::other("simulated failure of a read"));
+        }
         let now = &state.inode(self.inode)?.now;
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(now.len());
         let count = bytes.len().min(now.len() - from);

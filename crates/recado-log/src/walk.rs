@@ -97,6 +97,9 @@ impl<'a> Window<'a> {
             self.start = position;
             if let Err(source) = read_exact_at(&*file, &mut self.bytes, self.geometry.offset(position)) {
                 self.bytes.clear();
+                if active(Mutant::ReadErrorIsEnd) {
+                    return Ok(None);
+                }
                 return Err(Error::io("read", &self.disk.path(&segment_name(number)), source));
             }
         }

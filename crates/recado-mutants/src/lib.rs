@@ -65,6 +65,30 @@ mutants! {
     DepthOffByOne,
     /// Producers are not refused when the memory is spent.
     MemoryUnlimited,
+    /// A payload may be one byte larger than its limit.
+    PayloadLimitOffByOne,
+    /// A read that fails while the log is opened is taken for its end.
+    ReadErrorIsEnd,
+    /// A receive that is repeated under its `attemptId` gets other jobs.
+    AttemptForgotten,
+    /// Work under a key is begun though another holds it.
+    GuardHeldByTwo,
+    /// A holder that was overtaken has its word counted.
+    GuardTokenUnchecked,
+    /// Trimming drops what work under a key ended with.
+    GuardResultTrimmed,
+    /// A restart ends the holds of guards.
+    GuardsLapsedByRestart,
+    /// A begin that is repeated under its `attemptId` finds somebody at work: itself.
+    GuardAttemptForgotten,
+    /// Work on a job is begun by a receipt that was overtaken.
+    GuardReceiptUnchecked,
+    /// A job is handed to another queue one receive too late.
+    HandOffTooLate,
+    /// Trimming puts a job that was handed off back into its first queue.
+    HandOffUndoneByTrim,
+    /// A late settle of a FIFO queue's message counts.
+    FifoLateSettleAccepted,
 }
 
 /// Whether the mistake is made.

@@ -146,7 +146,11 @@ impl Handle {
         actor: Actor,
     ) -> Result<(), Error> {
         match self.call(Command::DeleteQueue { queue, force, condition, actor }).await? {
-            Reply::Task(task) => self.ask(|promise| Request::WaitTask(task.id, promise)).await.map(drop),
+            Reply::Task(task) => {
+                let (promise, promised) = oneshot::channel();
+                self.shared.inbox.push_further(Request::WaitTask(task.id, promise))?;
+                promised.await.unwrap_or_else(|_| Err(self.shared.gone())).map(drop)
+            }
             _ => Ok(()),
         }
     }

@@ -125,12 +125,22 @@ impl Inbox {
     }
 
     pub(crate) fn push(&self, request: Request) -> Result<(), Error> {
+        self.push_up_to(self.requests_max, request)
+    }
+
+    /// Goes on with what was begun: that there is no room for more is no answer to it. There are never more of these
+    /// than there were requests that were taken.
+    pub(crate) fn push_further(&self, request: Request) -> Result<(), Error> {
+        self.push_up_to(usize::MAX, request)
+    }
+
+    fn push_up_to(&self, requests_max: usize, request: Request) -> Result<(), Error> {
         let mut lanes = self.lock();
         if let Some(refusal) = lanes.gate.refusal() {
             return Err(refusal);
         }
         let waiting = lanes.requests.len() + lanes.backlog;
-        if waiting >= self.requests_max {
+        if waiting >= requests_max {
             return Err(Error::Overloaded { retry_after: retry_after(waiting, lanes.per_second) });
         }
         lanes.requests.push(request);

@@ -59,7 +59,7 @@ pub(super) fn started(state: &mut State, at: u64, served_elapsed_at: u64) {
     let undone = state.guards.iter().filter(|(_, guard)| guard.record.done.is_none());
     for slot in undone.map(|(slot, _)| slot).collect::<Vec<_>>() {
         let guard = &state.guards[slot];
-        if guard.holds(served_elapsed_at) {
+        if guard.holds(served_elapsed_at) && !active(Mutant::GuardsLapsedByRestart) {
             let grace_ends = elapsed_at.saturating_add(guard.record.hold_ms.min(GRACE_MAX_MS));
             state.hold_guard(slot, guard.record.ends_elapsed_at.max(grace_ends));
         } else {

@@ -45,7 +45,8 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
             Event::RequestAnswered { request: request.hash, body: request.body, answer, until: request.until }
         }
         ItemKind::Guard => {
-            Event::GuardSet(Box::new(GuardRecord { result: first(draft), ..state.guards[number].record }))
+            let result = if active(Mutant::GuardResultTrimmed) { None } else { first(draft) };
+            Event::GuardSet(Box::new(GuardRecord { result, ..state.guards[number].record }))
         }
         ItemKind::Task => {
             let mut record = state.tasks[&whole(number, state.last_number)].record.clone();
@@ -159,9 +160,10 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     let lease_state = state.lease_state(job);
     let dedup: Option<DedupRecord> = (job.dedup != NONE).then(|| state.dedups[job.dedup].record());
     let no_group = state.queue(job.queue).no_group;
+    let came_from = job.arrival().filter(|_| active(Mutant::HandOffUndoneByTrim)).map(|arrival| arrival.from);
     let record = JobRecord {
         id: job.id,
-        queue: job.queue,
+        queue: came_from.unwrap_or(job.queue),
         kind: (*lane.kind).into(),
         schema_version: lane.schema_version,
         priority: lane.priority,

@@ -222,7 +222,7 @@ impl<'a> Batch<'a> {
     }
 
     fn add(&mut self, index: usize, job: &'a NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
-        let limit = self.settings.payload_max_bytes;
+        let limit = self.settings.payload_max_bytes + u64::from(active(Mutant::PayloadLimitOffByOne));
         if job.payload.len() as u64 > limit {
             let actual = job.payload.len() as u64;
             return Err(Rejection::PayloadTooLarge { queue: self.name.into(), index, limit, actual });

@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use super::find_queue;
 use super::settle::{Standing, standing};
 use crate::command::{GuardAction, GuardBegin, GuardUse, Moment, Outcome};
@@ -21,11 +23,14 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
     }
     let number = queue.record.number;
     let job = begin.job.map(|id| find_job(state, number, id)).transpose()?;
-    if let (Some(slot), Some(receipt)) = (job, &begin.receipt) {
+    if let (Some(slot), Some(receipt)) = (job, &begin.receipt)
+        && !active(Mutant::GuardReceiptUnchecked)
+    {
         check_receipt(state, moment, slot, receipt)?;
     }
     let key = state.hash(domain::GUARD, number, &begin.key);
-    let attempt = begin.attempt_id.as_deref().map(|id| state.hash(domain::GUARD_ATTEMPT, number, id).0 as u64);
+    let attempt_id = begin.attempt_id.as_deref().filter(|_| !active(Mutant::GuardAttemptForgotten));
+    let attempt = attempt_id.map(|id| state.hash(domain::GUARD_ATTEMPT, number, id).0 as u64);
     let (mut nonce, elapsed) = (moment.entropy, state.elapsed(moment.at));
     let mut ends_elapsed_at = elapsed.saturating_add(begin.hold_ms);
     match find(state, key, moment.at) {
@@ -35,7 +40,7 @@ pub(super) fn begin(state: &State, moment: Moment, begin: &GuardBegin, draft: &m
             nonce = guard.record.nonce;
             ends_elapsed_at = ends_elapsed_at.max(guard.record.ends_elapsed_at);
         }
-        Some(guard) if guard.holds(elapsed) => {
+        Some(guard) if guard.holds(elapsed) && !active(Mutant::GuardHeldByTwo) => {
             return Ok(Reply::Begun(Begun::Processing { until: state.wall(guard.record.ends_elapsed_at) }));
         }
         _ => {}
@@ -108,7 +113,7 @@ pub(super) fn act(state: &State, moment: Moment, wanted: &GuardUse, draft: &mut 
         // What an abort is for is so already, whoever or whatever did it.
         return if wanted.action == GuardAction::Abort { answer(true, None) } else { outdated(StaleReason::Expired) };
     };
-    if guard.record.nonce != nonce {
+    if guard.record.nonce != nonce && !active(Mutant::GuardTokenUnchecked) {
         return outdated(StaleReason::KeyTaken);
     }
     if let Some(done) = guard.record.done {

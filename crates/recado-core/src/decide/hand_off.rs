@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 
+use recado_mutants::{Mutant, active};
+
 use crate::draft::Draft;
 use crate::event::{Event, HandOff, Span};
 use crate::id::JobId;
@@ -25,7 +27,8 @@ impl State {
     /// As [`State::redrive_target`], once the job was received as often as it may be.
     pub(super) fn redrive_due(&self, job: &Job) -> Option<u32> {
         let redrive = self.queue(job.queue).settings.redrive.as_ref()?;
-        if u32::from(job.deliveries) < redrive.max_receives { None } else { self.redrive_target(job) }
+        let most = redrive.max_receives + u32::from(active(Mutant::HandOffTooLate));
+        if u32::from(job.deliveries) < most { None } else { self.redrive_target(job) }
     }
 
     /// Whether a queue can take a job from another: a hand-off is never refused for its depth.

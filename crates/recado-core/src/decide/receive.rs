@@ -2,8 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::Bound::{Excluded, Included};
-use core::ops::RangeBounds;
 
 use recado_mutants::{Mutant, active};
 
@@ -68,8 +66,8 @@ pub(crate) fn choose(state: &State, moment: Moment, receive: &Receive, sources: 
     None
 }
 
-/// The next job of the group of `slot`, which was just handed out, for a receive that takes more of one group: it
-/// follows in line, and none between them is out.
+/// The next job of the group of `slot`, which was just handed out, for a receive that takes more of one group: none
+/// that comes before it is out.
 pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
     let job = &state.jobs[slot];
     let queue = state.queue(job.queue);
@@ -81,14 +79,20 @@ pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
         return None;
     }
     let group = &state.groups[job.group];
-    let behind = (Excluded(Spot::new(job.group, job.due_at, job.id.seq())), Included(Spot::last_of(job.group)));
-    let lanes = group.lanes.iter().map(|part| &queue.lane(part.lane).ready);
-    let (_, next) = lanes.filter_map(|ready| ready.range(behind).next()).min_by_key(|(spot, _)| **spot)?;
-    let between = (Excluded(job.place()), Excluded(state.jobs[*next].place()));
-    let is_out = |holder: &Slot| state.jobs[*holder].state != JobState::Ready;
-    let mut out = group.holders.iter().filter(|holder| is_out(holder));
-    let is_free = !out.any(|holder| between.contains(&state.jobs[*holder].place()));
-    (is_free && !state.is_held_by_key(&state.jobs[*next])).then_some(*next)
+    let place = |slot: &Slot| state.jobs[*slot].place();
+    // A retry has another instant than the others. So what was handed out before comes before what was not, whatever
+    // stands where.
+    let held = group.holders.iter().copied().filter(|holder| place(holder) > job.place()).min_by_key(place);
+    let next = match held {
+        Some(holder) => Some(holder).filter(|holder| state.jobs[*holder].state == JobState::Ready),
+        None => {
+            let line = Spot::first_of(job.group)..=Spot::last_of(job.group);
+            let lanes = group.lanes.iter().map(|part| &queue.lane(part.lane).ready);
+            let heads = lanes.filter_map(|ready| ready.range(line.clone()).find(|(_, it)| !group.holders.contains(it)));
+            heads.min_by_key(|(spot, _)| **spot).map(|(_, slot)| *slot)
+        }
+    };
+    next.filter(|next| !state.is_held_by_key(&state.jobs[*next]))
 }
 
 fn weighted(left: &[(u32, u32)], entropy: u64) -> usize {
@@ -243,7 +247,7 @@ pub(crate) fn hand_out(state: &State, moment: Moment, receive: &Receive, slot: S
 /// The jobs of an earlier receive with the same `attemptId`, if they can still be answered.
 pub(crate) fn repeated(state: &State, moment: Moment, receive: &Receive) -> Option<Vec<Slot>> {
     let attempt = state.attempts.get(&state.attempt_hash(receive)?)?;
-    if moment.at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) {
+    if moment.at >= attempt.received_at.saturating_add(ATTEMPT_KEPT_MS) || active(Mutant::AttemptForgotten) {
         return None;
     }
     let slots: Option<Vec<Slot>> = attempt.jobs.iter().map(|id| state.slot_of(*id)).collect();

@@ -108,7 +108,7 @@ pub(super) fn standing(
         _ => None,
     };
     let is_extend = matches!(outcome, Outcome::Extend { .. });
-    let is_fifo = state.queue(job.queue).settings.fifo.is_some();
+    let is_fifo = state.queue(job.queue).settings.fifo.is_some() && !active(Mutant::FifoLateSettleAccepted);
     let is_over = || job.lease().is_some_and(|lease| lease.ends_elapsed_at <= elapsed_at);
     match lease_state {
         // The service takes no late settle of a FIFO queue's message.

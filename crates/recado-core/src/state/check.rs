@@ -32,6 +32,7 @@ impl State {
         assert_eq!(self.aging, aging, "jobs that a retention may end");
         for (slot, job) in self.jobs.iter() {
             self.check_job(slot, job);
+            self.check_growth(job);
         }
         for (slot, group) in self.groups.iter() {
             self.check_group(slot, group);

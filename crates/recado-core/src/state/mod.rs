@@ -50,6 +50,7 @@ pub(crate) use settles::{SettleEntry, Settles};
 pub(crate) use slab::{NONE, Slot, Table};
 pub(crate) use timers::{Timer, Timers};
 pub(crate) use weight::Weight;
+pub use weight::{JOB_BYTES, JOB_GROWTH_BYTES_MAX, QUEUE_BYTES};
 
 /// Queues a shard may hold.
 pub const QUEUES_MAX: usize = 10_000;

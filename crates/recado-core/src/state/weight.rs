@@ -9,6 +9,7 @@ use crate::items::{ItemKind, whole};
 use crate::options::BackoffCurve;
 use crate::query::RETRY_AFTER_MS;
 use crate::reply::Place;
+use crate::state::job::{ERRORS_FIRST, ERRORS_LAST};
 use crate::state::slab::Slot;
 use crate::state::{
     AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, GroupRate, Guard, Job, Key, Limit, Note,
@@ -37,7 +38,20 @@ const OPTIONS_BYTES: u64 = 128;
 const NUMBER_BYTES: u64 = 9;
 
 /// A plain waiting job in memory, with its places in the index of numbers and in its lane.
-const JOB_BYTES: usize = 170;
+pub const JOB_BYTES: usize = 170;
+
+/// What a job that is handed out, fails, is replayed and dies takes in memory beyond that, at most: without its texts
+/// (who has it, the kind of its last error) and options of its own.
+pub const JOB_GROWTH_BYTES_MAX: usize = TIMER_BYTES
+    + boxed::<Extra>()
+    + boxed::<Errors>()
+    + (ERRORS_FIRST + ERRORS_LAST).next_power_of_two() * size_of::<Place>()
+    + boxed::<Lease>()
+    + boxed::<Death>()
+    + boxed::<Rare>();
+
+/// A queue in memory, without its texts.
+pub const QUEUE_BYTES: usize = size_of::<Queue>() + FIGURES_BYTES;
 
 /// An entry's place in the index of its table.
 const INDEX_BYTES: usize = 12;
@@ -185,7 +199,7 @@ impl State {
             ItemKind::Producer => {
                 Weight::log(HASH_BYTES).of_size(size_of::<ProducerEntry>() + INDEX_BYTES + TIMER_BYTES)
             }
-            ItemKind::Queue => queue(&self.queue(number).record).of_size(size_of::<Queue>() + FIGURES_BYTES),
+            ItemKind::Queue => queue(&self.queue(number).record).of_size(QUEUE_BYTES),
             ItemKind::Saved => {
                 let result = self.keys[number].saved.as_ref().and_then(|saved| saved.result);
                 Weight::log(HASH_BYTES + result.map_or(0, at)).of_size(size_of::<Saved>() + TIMER_BYTES)
@@ -249,6 +263,17 @@ impl State {
         sum.memory_bytes += self.businesses.iter().map(|(_, business)| business.jobs.bytes()).sum::<u64>();
         self.items_in_order().into_iter().for_each(|(kind, number, _)| sum.add(self.weight(kind, number)));
         sum
+    }
+
+    /// A job never takes more than it may grow by.
+    pub(crate) fn check_growth(&self, it: &Job) {
+        let texts = it.lease().and_then(|lease| lease.worker.as_deref()).map_or(0, str::len)
+            + it.death().map_or(0, |death| death.error_kind.len());
+        let own = it
+            .overrides()
+            .map_or(0, |own| size_of_val(own) as u64 + delays(own.backoff.as_ref().map(|backoff| &backoff.curve)));
+        let most = JOB_GROWTH_BYTES_MAX as u64 + texts as u64 + own;
+        assert!(job(it).memory_bytes <= most, "{} takes more memory than a job may", it.id);
     }
 
     /// Bytes that the live items need in the log.

@@ -558,11 +558,13 @@ impl Model {
         }
         let place = |number: &usize| (self.jobs[number].place, *number);
         let ready = self.find(job.queue, |other| other.group == job.group && self.is_due(other));
-        let next = ready.into_iter().filter(|number| place(number) > place(&last)).min_by_key(place)?;
-        let between = |number: &&usize| place(number) > place(&last) && place(number) < place(&next);
         let holders = there.holders.get(&job.group?)?;
-        let is_hidden = holders.iter().filter(between).any(|number| !self.is_due(&self.jobs[number]));
-        (!is_hidden && !self.is_held_by_key(&self.jobs[&next])).then_some(next)
+        let held = holders.iter().copied().filter(|number| place(number) > place(&last)).min_by_key(place);
+        let next = match held {
+            Some(number) => self.is_due(&self.jobs[&number]).then_some(number)?,
+            None => ready.into_iter().filter(|number| !holders.contains(number)).min_by_key(place)?,
+        };
+        (!self.is_held_by_key(&self.jobs[&next])).then_some(next)
     }
 
     /// A job goes to a worker. Answers with its delivery.

@@ -173,6 +173,26 @@ fn jobs_of_a_fifo_group_come_back_in_their_order() {
     );
 }
 
+/// A retry has a later instant than the jobs that wait behind it: the rest of its group was looked for behind that.
+#[test]
+fn a_retry_takes_the_rest_of_its_fifo_group_along_in_its_order() {
+    check(
+        r#"
+        t=0 queue f fifo retention=4d visibility=10s backoff=fixed:3s -> created 1
+        enqueue f a group=g                  -> a
+        receive f                            -> a
+        t=1s fail a                          -> ok
+        t=2s enqueue f b group=g             -> b
+        t=5s enqueue f c group=g             -> c
+        receive f max=2 bygroup              -> a@2 b
+        receive f max=2 bygroup              -> - group-order
+        ack a                                -> ok
+        ack b                                -> ok
+        receive f max=2 bygroup              -> c
+        "#,
+    );
+}
+
 #[test]
 fn a_fifo_queue_takes_no_late_settle() {
     check(

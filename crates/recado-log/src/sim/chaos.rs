@@ -135,12 +135,20 @@ impl Chaos {
             let after = self.roll(within);
             self.sim.fail_at(self.sim.operations() + after, fault);
         }
+        if self.roll(4) == 0 {
+            // What cannot be read must not be taken for what is not there.
+            let within = self.pick(&[4, 12]);
+            let after = self.roll(within);
+            self.sim.fail_read_after(after);
+        }
         let opened = Process::open(&self.sim, &self.options);
+        self.sim.clear_read_faults();
         let loses_power = self.roll(2) == 0 && self.options.durability == Durability::Sync;
         match opened {
             Ok(mut process) => {
                 self.verify(&process);
                 self.work(&mut process);
+                self.sim.clear_read_faults();
                 if self.roll(3) == 0 {
                     process.pass(Duration::from_secs(1));
                     self.note(&process);
@@ -166,6 +174,10 @@ impl Chaos {
     fn work(&mut self, process: &mut Process) {
         let mut pins: Vec<Pin> = Vec::new();
         let steps_max = self.pick(&[4, 40]);
+        if self.roll(4) == 0 {
+            let after = self.roll(8);
+            self.sim.fail_read_after(after);
+        }
         for _ in 0..self.roll(steps_max) {
             match self.roll(14) {
                 0..7 => self.submit(process),

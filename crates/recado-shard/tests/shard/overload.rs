@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use recado_core::{Actor, Condition};
 use recado_shard::Error;
 
-use crate::world::{Set, World, ack, enqueue, job, receive};
+use crate::world::{Call, Set, World, ack, enqueue, job, receive};
 
 fn small() -> World {
     World::with(Set { command_queue_max: 4, ..Set::default() })
@@ -42,4 +43,23 @@ fn a_job_is_given_back_although_the_command_queue_is_full() {
     let again = world.take("mail", 1);
     assert_eq!((again[0].attempts, again[0].deliveries), (1, 1), "a delivery that never arrived is not counted");
     assert!(world.settle_one(&again[0], ack()).is_ok());
+}
+
+/// The wait for its end was a request of its own: refused while the command queue was full, it said that nothing was
+/// done, of a deletion that went on.
+#[test]
+fn a_deletion_that_was_begun_is_waited_for_however_full_the_command_queue_is() {
+    let mut world = small();
+    world.enqueue("mail", &["1"]);
+    let handle = world.handle.clone();
+    let mut deleted =
+        Call::new(
+            async move { handle.delete_queue("mail".into(), true, Condition::default(), Actor::default()).await },
+        )
+        .begin();
+    world.quiesce();
+    let _full: Vec<_> = (0..4).map(|_| world.call(enqueue("other", vec![job("x")])).begin()).collect();
+    assert!(deleted.poll().is_none(), "it has begun");
+    world.quiesce();
+    assert!(matches!(deleted.poll(), Some(Ok(()))));
 }
