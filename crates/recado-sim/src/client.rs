@@ -128,11 +128,7 @@ async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer
             Answer::Acted(handle.run_task(task(queue, Action::Discard { select: all() })).await?.acted)
         }
         Request::Delete { queue } => {
-            match done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await) {
-                // It goes on without who waits for it.
-                Answer::Unavailable(_) => Answer::Unknown,
-                answer => answer,
-            }
+            done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await)
         }
         Request::Cancel(job) => {
             let cancel = Cancel { target: CancelTarget::Ids(vec![job]), reason: None, actor: Actor::default() };
@@ -222,13 +218,21 @@ fn settled(outcome: Result<recado_core::Settled, Rejection>) -> Answer {
     }
 }
 
-fn guard_key(key: u8) -> Box<str> {
+fn guard_key(key: u64) -> Box<str> {
     format!("guard-{key}").into()
 }
 
 fn core_begin(begin: &script::Begin) -> GuardBegin {
-    let script::Begin { queue, key, hold_ms, ttl_ms } = *begin;
-    GuardBegin { queue: name(queue), key: guard_key(key), ttl_ms, hold_ms, job: None, receipt: None, attempt_id: None }
+    let script::Begin { queue, key, hold_ms, ttl_ms, attempt, ref of } = *begin;
+    GuardBegin {
+        queue: name(queue),
+        key: guard_key(key),
+        ttl_ms,
+        hold_ms,
+        job: of.as_ref().map(|of| of.job),
+        receipt: of.as_ref().map(|of| of.receipt.clone()),
+        attempt_id: attempt.map(|attempt| format!("attempt-{attempt}").into()),
+    }
 }
 
 fn core_use(wanted: script::GuardUse) -> recado_core::GuardUse {
@@ -252,7 +256,7 @@ async fn received(handle: &Handle, receive: script::Receive) -> Reply {
         visibility_ms: receive.visibility_ms,
         types: receive.kind.map(|number| vec![TypeRange { kind: kind(number), from: 1, to: u32::MAX }]),
         attempt_id: receive.attempt.map(|attempt| format!("attempt-{attempt}").into()),
-        by_group: false,
+        by_group: receive.by_group,
     };
     match handle.receive(asked, settles, Duration::from_millis(receive.wait_ms)).await {
         Ok(received) => {

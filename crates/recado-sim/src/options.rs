@@ -1,8 +1,8 @@
 //! What a seed draws: each run has a random part of all features and faults, so that rare pairs of them meet.
 
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
-    QueueOptions, Visibility,
+    Backoff, BackoffCurve, DeadLetterOptions, Fifo, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
+    PayloadOptions, QueueOptions, Redrive, SqsQueue, Visibility,
 };
 use recado_log::Durability;
 
@@ -59,6 +59,10 @@ pub struct Setting {
     pub key_keep_ms: u64,
     pub max_replays: u32,
     pub dead_max: u64,
+    pub payload_max: Option<u64>,
+    pub fifo: bool,
+    /// The queue that takes what was received so often.
+    pub redrive: Option<(u8, u32)>,
 }
 
 /// What producers use.
@@ -76,6 +80,10 @@ pub struct JobOptions {
     pub dedup_keys: u64,
     pub keys: u64,
     pub guard_keys: u64,
+    /// Percent of begins under such a key with an `attemptId`.
+    pub guard_attempts: u64,
+    /// Percent of deliveries in whose course work of the job is begun.
+    pub job_guards: u64,
     pub expiry: bool,
     pub producers: bool,
     pub requests: bool,
@@ -158,6 +166,7 @@ pub struct FaultOptions {
     pub series: u64,
     pub short_writes: u64,
     pub full: u64,
+    pub reads: u64,
     pub clock_steps: u64,
     pub clock_step_ms: i64,
     pub down: Micros,
@@ -181,7 +190,9 @@ impl Options {
     /// Draws them.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let groups = random.percent(50);
-        let queues = (0..random.between(1, 3)).map(|_| Setting::variants(random, groups)).collect();
+        let last = random.below(3) as u8;
+        let queues = (0..=last).map(|queue| Setting::variants(random, groups, (queue < last).then_some(last)));
+        let queues = queues.collect();
         Self {
             horizon: random.pick(&[5, 15, 40, 90]) * SECOND,
             steps: random.pick(&[100, 200, 300, 500]),
@@ -203,11 +214,12 @@ fn sometimes<T>(random: &mut Random, percent: u64, value: T, otherwise: T) -> T 
 }
 
 impl Setting {
-    fn variants(random: &mut Random, groups: bool) -> Vec<Self> {
-        let first = Self::draw(random, groups);
+    /// `beyond` is a queue that may take what fails in this one.
+    fn variants(random: &mut Random, groups: bool, beyond: Option<u8>) -> Vec<Self> {
+        let first = Self::draw(random, groups, beyond);
         let others = (0..2).map(|_| {
             // What jobs were promised under one setting stays comparable under the next.
-            let other = Self::draw(random, groups);
+            let other = Self::draw(random, groups, beyond);
             Self {
                 max_attempts: other.max_attempts,
                 max_deliveries: other.max_deliveries,
@@ -221,9 +233,10 @@ impl Setting {
         std::iter::once(first.clone()).chain(others.collect::<Vec<_>>()).collect()
     }
 
-    fn draw(random: &mut Random, groups: bool) -> Self {
+    fn draw(random: &mut Random, groups: bool, beyond: Option<u8>) -> Self {
         let max_attempts = random.pick(&[1, 2, 3, 3, 5]);
-        let ordered = groups && random.percent(60);
+        let fifo = groups && random.percent(20);
+        let ordered = fifo || (groups && random.percent(60));
         let short_keep = random.percent(15);
         Self {
             ordered,
@@ -242,6 +255,9 @@ impl Setting {
             key_keep_ms: sometimes(random, 20, 2_000, 24 * 3_600_000),
             max_replays: sometimes(random, 20, 1, 100),
             dead_max: sometimes(random, 10, 3, 1_000_000),
+            payload_max: if random.percent(15) { Some(random.pick(&[40, 600])) } else { None },
+            fifo,
+            redrive: beyond.filter(|_| random.percent(25)).map(|queue| (queue, random.between(1, 3) as u32)),
         }
     }
 
@@ -268,7 +284,21 @@ impl Setting {
                 max_replays: Some(self.max_replays),
                 max: Some(self.dead_max),
             }),
+            payload: self.payload_max.map(|max| PayloadOptions { max_size_bytes: Some(max), ..Default::default() }),
+            sqs: (self.fifo || self.redrive.is_some()).then(|| Box::new(self.sqs())),
             ..QueueOptions::default()
+        }
+    }
+}
+
+impl Setting {
+    fn sqs(&self) -> SqsQueue {
+        let redrive = |(queue, max_receives): (u8, u32)| Redrive { target: format!("q{queue}").into(), max_receives };
+        SqsQueue {
+            fifo: self.fifo.then_some(Fifo { dedup_in_group: false }),
+            retention_ms: None,
+            redrive: self.redrive.map(redrive),
+            edge: Vec::new(),
         }
     }
 }
@@ -287,6 +317,8 @@ impl JobOptions {
             dedup_keys: sometimes(random, 40, 3, 0),
             keys: sometimes(random, 45, 4, 0),
             guard_keys: sometimes(random, 25, 2, 0),
+            guard_attempts: random.pick(&[0, 50]),
+            job_guards: random.pick(&[0, 0, 0, 40]),
             expiry: random.percent(15),
             producers: random.percent(25),
             requests: random.percent(25),
@@ -364,6 +396,7 @@ impl FaultOptions {
             series,
             short_writes: some(20, 8),
             full: some(10, 2),
+            reads: some(15, 6),
             clock_steps: some(25, 4),
             clock_step_ms: random.pick(&[3_000, 60_000, 3_600_000]),
             down: random.pick(&[10 * MILLI, SECOND, 8 * SECOND]),
@@ -377,7 +410,7 @@ impl ServerOptions {
             durability: sometimes(random, 10, Durability::Os, Durability::Sync),
             segment_bytes: 256 << 10,
             window: random.pick(&[1, 2, 8, 8]),
-            memory_bytes: sometimes(random, 5, 40_000, 1 << 30),
+            memory_bytes: if random.percent(5) { random.pick(&[25_000, 40_000]) } else { 1 << 30 },
             cache_bytes: sometimes(random, 50, 1 << 20, 0),
             requests_max: sometimes(random, 5, 2, 1_000),
             disk: random.pick(&[100, 5 * MILLI, 50 * MILLI]),

@@ -101,11 +101,7 @@ impl Author<'_> {
                 return self.pick(at, PickedAction::Patch { priority, delay_ms });
             }
             10 => return self.pick(at, PickedAction::Look),
-            _ => {
-                let key = self.random.below(self.options.jobs.guard_keys) as u8;
-                let hold_ms = self.random.between(100, 3_000);
-                Request::Begin(Begin { queue, key, hold_ms, ttl_ms: self.random.pick(&[2_000, 3_600_000]) })
-            }
+            _ => return self.begin(at, server, queue),
         };
         self.send(at, server, request);
     }
@@ -197,7 +193,7 @@ impl Author<'_> {
 
     fn job(&mut self, queue: u8) -> Job {
         let options = &self.options.jobs;
-        let is_ordered = self.options.queues[usize::from(queue)][0].ordered;
+        let setting = &self.options.queues[usize::from(queue)][0];
         let random = &mut self.random;
         let mut below = |bound: u64| random.below(bound.max(1)) as u8;
         let (kind, priority, group) = (below(options.kinds), below(options.priorities), below(options.groups));
@@ -212,10 +208,16 @@ impl Author<'_> {
                 OnDuplicate::Conflict,
             ]),
         };
+        let bytes = if options.is_one_size { options.bytes_max } else { random.between(20, options.bytes_max) };
+        // Mostly at the limit, where there is one.
+        let bytes = match setting.payload_max {
+            Some(max) if random.percent(80) => bytes.min(max + random.below(2)),
+            _ => bytes,
+        };
         Job {
-            bytes: if options.is_one_size { options.bytes_max } else { random.between(20, options.bytes_max) } as usize,
+            bytes: bytes as usize,
             kind,
-            priority: if is_ordered { 0 } else { priority },
+            priority: if setting.ordered { 0 } else { priority },
             delay_ms: (options.delays && random.percent(30)).then(|| random.between(1, 8_000)),
             group: (options.groups > 0 && random.percent(80)).then_some(group),
             dedup: (options.dedup_keys > 0 && random.percent(50)).then_some(dedup),
@@ -236,6 +238,7 @@ impl Author<'_> {
             wait_ms: if workers.long_polls { random.pick(&[0, 500, 10_000]) } else { 0 },
             kind: (self.options.jobs.kinds > 1 && random.percent(30)).then(|| random.below(2) as u8),
             attempt: random.percent(workers.attempts).then(|| random.next()),
+            by_group: self.options.queues[usize::from(queue)][0].fifo && random.percent(50),
             settle: Vec::new(),
         };
         self.send(at, server, Request::Receive(receive.clone()));
@@ -243,6 +246,23 @@ impl Author<'_> {
         if receive.attempt.is_some() && self.random.percent(50) {
             let later = at + self.soon_or(SECOND);
             self.send(later, server, Request::Receive(receive));
+        }
+    }
+
+    fn begin(&mut self, at: Micros, server: usize, queue: u8) {
+        let random = &mut self.random;
+        let begin = Begin {
+            queue,
+            key: random.below(self.options.jobs.guard_keys),
+            hold_ms: random.between(100, 3_000),
+            ttl_ms: random.pick(&[2_000, 3_600_000]),
+            attempt: random.percent(self.options.jobs.guard_attempts).then(|| random.next()),
+            of: None,
+        };
+        self.send(at, server, Request::Begin(begin.clone()));
+        if begin.attempt.is_some() && self.random.percent(50) {
+            let later = at + self.soon_or(SECOND);
+            self.send(later, server, Request::Begin(begin));
         }
     }
 
@@ -258,6 +278,7 @@ impl Author<'_> {
         self.disk(faults.short_writes, &[DiskFault::Short]);
         self.each(faults.full, |author| Fault::Full(author.random.below(300_000) as usize));
         self.each(faults.full, |_| Fault::Freed);
+        self.each(faults.reads, |author| Fault::Read(author.random.below(12)));
         let step_ms = faults.clock_step_ms as u64;
         self.each(faults.clock_steps, |author| {
             let ms = author.random.between(1, step_ms) as i64;

@@ -114,6 +114,8 @@ pub enum Fault {
     Full(usize),
     /// Somebody freed space.
     Freed,
+    /// After so many more reads of the disk one fails.
+    Read(u64),
 }
 
 /// A request, as its client knows it.
@@ -251,6 +253,8 @@ pub struct Receive {
     pub kind: Option<u8>,
     /// The same answer for all receives that bear this name.
     pub attempt: Option<u64>,
+    /// More of the group of the first.
+    pub by_group: bool,
     /// What is settled by the same request.
     pub settle: Vec<Settle>,
 }
@@ -261,11 +265,26 @@ pub struct Begin {
     /// The queue.
     pub queue: u8,
     /// The key.
-    pub key: u8,
+    pub key: u64,
     /// Others wait for so long.
     pub hold_ms: u64,
-    /// The result is kept for so long.
+    /// The result is kept for so long, unless it is of a job.
     pub ttl_ms: u64,
+    /// The same answer for all begins that bear this name, while the hold lasts.
+    pub attempt: Option<u64>,
+    /// The delivery in whose course it is begun: it goes with the job.
+    pub of: Option<Box<OfJob>>,
+}
+
+/// The delivery that work under a key belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfJob {
+    /// The job.
+    pub job: JobId,
+    /// The delivery's fencing token.
+    pub fence: u64,
+    /// Its receipt.
+    pub receipt: Box<str>,
 }
 
 /// What a holder says of its work.
@@ -274,7 +293,7 @@ pub struct GuardUse {
     /// The queue.
     pub queue: u8,
     /// The key.
-    pub key: u8,
+    pub key: u64,
     /// What the begin was answered with, as it is sent.
     pub token: Box<str>,
     /// The token was changed: this must never count.

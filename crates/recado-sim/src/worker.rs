@@ -3,8 +3,10 @@
 use crate::history::Delivery;
 use crate::options::{MILLI, Options, SECOND};
 use crate::random::Random;
-use crate::script::{Begin, GuardUse, Lost, Micros, Outcome, Receive, Settle, Travel, Use};
+use crate::script::{Begin, GuardUse, Lost, Micros, OfJob, Outcome, Receive, Settle, Travel, Use};
 
+/// Keys of work that belongs to a job.
+const JOB_KEYS: u64 = 1 << 63;
 /// The luck of a worker that acks everything at once.
 pub(crate) const OBEDIENT: u64 = u64::MAX;
 
@@ -52,6 +54,25 @@ pub(crate) fn plan(
         }
     }
     settles.into_iter().map(|(after, settle)| (after, settle, travel(random, options))).collect()
+}
+
+/// The work under a key of its own that is begun in the course of a delivery.
+pub(crate) fn begin(
+    random: &mut Random,
+    options: &Options,
+    receive: &Receive,
+    job: &Delivery,
+) -> Option<(Micros, Begin, Travel)> {
+    let begin = Begin {
+        queue: receive.queue,
+        key: JOB_KEYS | job.id.seq(),
+        hold_ms: random.between(100, 3_000),
+        ttl_ms: 2_000,
+        attempt: None,
+        of: Some(Box::new(OfJob { job: job.id, fence: job.fence, receipt: job.receipt.clone() })),
+    };
+    let after = random.below(2 * options.workers.work);
+    random.percent(options.jobs.job_guards).then(|| (after, begin, travel(random, options)))
 }
 
 /// What the holder of a key says of its work.

@@ -268,6 +268,12 @@ impl World<'_> {
     fn work_on(&mut self, server: usize, receive: &Receive, jobs: &[Delivery], luck: u64) {
         for job in jobs {
             let mut random = Random::new(luck ^ job.fence.wrapping_mul(0x2545_f491_4f6c_dd1d));
+            if luck != worker::OBEDIENT
+                && let Some((after, begin, travel)) = worker::begin(&mut random, self.options, receive, job)
+            {
+                let luck = random.next();
+                self.plan(self.now + after, Due::Worker(server, Request::Begin(begin), travel, luck));
+            }
             for (after, settle, travel) in worker::plan(&mut random, self.options, receive, job, luck) {
                 let is_alone = luck == worker::OBEDIENT || !random.percent(self.options.workers.together);
                 let luck = random.next();
@@ -373,6 +379,7 @@ impl World<'_> {
             Fault::Clock(ms) => machine.step_wall(ms),
             Fault::Full(bytes) => machine.disk.set_capacity(Some(machine.disk.used_bytes() + bytes)),
             Fault::Freed => machine.disk.set_capacity(None),
+            Fault::Read(after) => machine.disk.fail_read_after(after),
         }
     }
 }

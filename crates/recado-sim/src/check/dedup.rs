@@ -24,7 +24,13 @@ fn windows(ledger: &Ledger<'_>) -> Verdict {
             by_key.entry((job.server, job.queue, dedup.key)).or_default().push(job);
         }
     }
-    by_key.retain(|(server, queue, key), _| !may_be_taken_over(ledger, (*server, *queue), *key));
+    // A purge of a FIFO queue forgets its windows, as the service does.
+    let purges = |request: &Request| matches!(request, Request::Purge { .. });
+    let forgets = |place: (usize, u8)| ledger.setting(place.1).fifo && ledger.operated(place, purges).next().is_some();
+    by_key.retain(|(server, queue, key), _| {
+        let place = (*server, *queue);
+        !may_be_taken_over(ledger, place, *key) && !forgets(place)
+    });
     for jobs in by_key.values_mut() {
         jobs.sort_by_key(|job| job.id.seq());
         for pair in jobs.windows(2) {

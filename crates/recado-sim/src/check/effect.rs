@@ -10,7 +10,9 @@ use crate::script::{Micros, Request};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
     let mut by_key: BTreeMap<(usize, u8, u8), Vec<&Story<'_>>> = BTreeMap::new();
-    for job in ledger.jobs.values().filter(|job| !ledger.may_be_deleted(job.place())) {
+    // The same key in another queue is another key.
+    let stays = |job: &&Story<'_>| !ledger.is_linked(job.queue);
+    for job in ledger.jobs.values().filter(stays).filter(|job| !ledger.may_be_deleted(job.place())) {
         if let Some(key) = job.spec.key {
             by_key.entry((job.server, job.queue, key)).or_default().push(job);
         }

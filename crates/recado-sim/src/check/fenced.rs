@@ -2,16 +2,19 @@
 
 use recado_core::{Rejection, StaleReason};
 
+use super::hidden::CLOCK_GRAIN;
 use super::ledger::{Ledger, Said, Story};
 use super::{Verdict, broken};
 use crate::history::Answer;
-use crate::script::Outcome;
+use crate::options::MILLI;
+use crate::script::{Outcome, Request};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
     for job in ledger.jobs.values() {
         for said in &job.said {
             genuine(said)?;
             not_overtaken(job, said)?;
+            in_time(ledger, job, said)?;
             refused_for_a_reason(ledger, job, said)?;
         }
         once(job)?;
@@ -43,6 +46,28 @@ fn not_overtaken(job: &Story<'_>, said: &Said<'_>) -> Verdict {
     }
 }
 
+/// Of a FIFO queue's message no late settle counts; one that may be dead is settled like any other.
+fn in_time(ledger: &Ledger<'_>, job: &Story<'_>, said: &Said<'_>) -> Verdict {
+    let Request::Settle(settle) = ledger.ops[said.op].request else { return Ok(()) };
+    let hold = job.holds.iter().find(|hold| hold.job.fence == settle.fence);
+    let Some(hold) = hold.filter(|_| ledger.setting(settle.queue).fifo && said.counted()) else { return Ok(()) };
+    let Request::Receive(receive) = ledger.ops[hold.op].request else { return Ok(()) };
+    let settings = &ledger.options.queues[usize::from(settle.queue)];
+    let deliveries_max = settings.iter().map(|setting| setting.max_deliveries).min().unwrap_or(0);
+    let may_be_dead = hold.job.attempts >= hold.job.max_attempts || hold.job.deliveries >= deliveries_max;
+    let longest_ms = settings.iter().map(|setting| setting.visibility_ms).max().unwrap_or(0);
+    let until = hold.at + receive.visibility_ms.unwrap_or(longest_ms) * MILLI;
+    let is_longer = job.said.iter().any(|other| other.is_extend() && other.what.fence == settle.fence)
+        || receive.attempt.is_some()
+        || ledger.died(job.server, hold.sent, said.sent)
+        || !ledger.clock_steps[job.server].is_empty();
+    if said.sent > until + CLOCK_GRAIN && !is_longer && !may_be_dead && !ledger.may_be_deleted(job.place()) {
+        let late = (said.sent - until) / MILLI;
+        return broken(4, format!("#{} counted for {} of a FIFO queue, {late} ms late", said.op, job.id));
+    }
+    Ok(())
+}
+
 fn refused_for_a_reason(ledger: &Ledger<'_>, job: &Story<'_>, said: &Said<'_>) -> Verdict {
     if said.what.forged || ledger.may_be_deleted(job.place()) {
         return Ok(());
@@ -57,7 +82,8 @@ fn refused_for_a_reason(ledger: &Ledger<'_>, job: &Story<'_>, said: &Said<'_>) -
             StaleReason::Replaced => job.spec.dedup.is_some(),
             // Which of two reasons a job is gone for is told by the wall clock.
             StaleReason::Purged => ledger.may_be_dropped(job) || ledger.was_set_back(job.server),
-            StaleReason::Forged | StaleReason::Forwarded => false,
+            StaleReason::Forwarded => ledger.redrive(job.queue).is_some(),
+            StaleReason::Forged => false,
             StaleReason::ReceivedAgain | StaleReason::Settled | StaleReason::Lapsed | StaleReason::Dead => true,
         };
         if !has_reason {

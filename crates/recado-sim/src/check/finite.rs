@@ -7,7 +7,9 @@ use super::{Verdict, broken};
 use crate::script::Outcome;
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
-    for job in ledger.jobs.values().filter(|job| !ledger.may_be_deleted(job.place())) {
+    // What is handed off begins to count anew.
+    let stays = |job: &&Story<'_>| ledger.redrive(job.queue).is_none();
+    for job in ledger.jobs.values().filter(stays).filter(|job| !ledger.may_be_deleted(job.place())) {
         for (index, hold) in job.holds.iter().enumerate() {
             counted(job, &job.holds[..index], hold)?;
             bounded(ledger, job, hold)?;

@@ -29,7 +29,7 @@ struct Key<'a> {
 }
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
-    let mut keys: BTreeMap<(usize, u8, u8), Key<'_>> = BTreeMap::new();
+    let mut keys: BTreeMap<(usize, u8, u64), Key<'_>> = BTreeMap::new();
     for (number, op) in ledger.ops.iter().enumerate() {
         match op.request {
             Request::Begin(begin) => {
@@ -49,6 +49,8 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
     for ((server, queue, _), key) in &keys {
         if !ledger.may_be_deleted((*server, *queue)) {
             alone(ledger, key)?;
+            repeated(ledger, key)?;
+            in_hand(ledger, key)?;
             fenced(ledger, key)?;
             kept(ledger, key)?;
         }
@@ -60,27 +62,64 @@ fn counts(op: &Op<'_>) -> usize {
     op.answers.iter().filter(|(_, answer)| matches!(answer, Answer::Guarded { repeated: false })).count()
 }
 
+impl Key<'_> {
+    /// What a grant surely holds the key for, as far as clients can say at `by`; zero when it may have ended.
+    fn held_until(&self, ledger: &Ledger<'_>, grant: &Grant<'_>, by: Micros) -> Micros {
+        let own = self.uses.iter().filter(|(_, wanted)| *wanted.token == *grant.token);
+        let own = own.map(|(number, wanted)| (&ledger.ops[*number], wanted));
+        let own = own.filter(|(op, _)| !op.failed() && op.sent <= by);
+        let ends = own.map(|(op, wanted)| match wanted.what {
+            Use::Extend { hold_ms } => op.sent + hold_ms * MILLI,
+            Use::Complete | Use::Abort => 0,
+        });
+        let until = ends.chain([grant.sent + grant.begin.hold_ms * MILLI]).min().unwrap_or(0);
+        until.saturating_sub(CLOCK_GRAIN + ledger.hurried(ledger.ops[grant.op].server, grant.sent, until))
+    }
+}
+
 /// Nobody begins while another holds the key.
 fn alone(ledger: &Ledger<'_>, key: &Key<'_>) -> Verdict {
     for first in &key.grants {
-        let own = || {
-            let own = key.uses.iter().filter(|(_, wanted)| *wanted.token == *first.token);
-            own.map(|(number, wanted)| (&ledger.ops[*number], wanted)).filter(|(op, _)| !op.failed())
-        };
-        for second in key.grants.iter().filter(|second| first.at < second.sent) {
-            let by = |(op, _): &(&Op<'_>, &&GuardUse)| op.sent <= second.at;
-            if own().filter(by).any(|(_, wanted)| !matches!(wanted.what, Use::Extend { .. })) {
-                continue;
-            }
-            let extended = own().filter(by).filter_map(|(op, wanted)| match wanted.what {
-                Use::Extend { hold_ms } => Some(op.sent + hold_ms * MILLI),
-                _ => None,
-            });
-            let until = extended.chain([first.sent + first.begin.hold_ms * MILLI]).min().unwrap_or(0);
-            let hurried = ledger.hurried(ledger.ops[first.op].server, first.sent, until);
-            if second.at < until.saturating_sub(CLOCK_GRAIN + hurried) {
+        let others = key.grants.iter().filter(|second| first.at < second.sent && first.token != second.token);
+        for second in others {
+            if second.at < key.held_until(ledger, first, second.at) {
                 return broken(6, format!("#{} and #{} had one key at one time", first.op, second.op));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Who begins again under an `attemptId` is still the holder.
+fn repeated(ledger: &Ledger<'_>, key: &Key<'_>) -> Verdict {
+    for first in key.grants.iter().filter(|first| first.begin.attempt.is_some()) {
+        for number in &key.begins {
+            let op = &ledger.ops[*number];
+            let is_same = matches!(op.request, Request::Begin(begin) if begin.attempt == first.begin.attempt);
+            for (at, answer) in op.answers.iter().filter(|_| is_same && first.at < op.sent) {
+                let Answer::Begun(begun) = answer else { continue };
+                let is_holder = matches!(begun, Once::New(token) if **token == *first.token);
+                if !is_holder && *at < key.held_until(ledger, first, *at) {
+                    return broken(6, format!("#{} was begun again by #{number} and told {begun:?}", first.op));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Work on a job is begun by who has it.
+fn in_hand(ledger: &Ledger<'_>, key: &Key<'_>) -> Verdict {
+    for grant in &key.grants {
+        let Some(of) = &grant.begin.of else { continue };
+        let Some(job) = ledger.jobs.get(&of.job) else { continue };
+        let mut later = job.holds.iter().filter(|hold| hold.job.fence > of.fence && !hold.may_be_forgotten);
+        if let Some(hold) = later.find(|hold| hold.at <= grant.sent) {
+            return broken(4, format!("#{} began work on {}, received again by #{}", grant.op, of.job, hold.op));
+        }
+        let mut ended = job.said.iter().filter(|said| said.what.fence == of.fence && !said.is_extend());
+        if let Some(said) = ended.find(|said| said.taken_at().is_some_and(|at| at <= grant.sent)) {
+            return broken(4, format!("#{} began work on {}, settled by #{}", grant.op, of.job, said.op));
         }
     }
     Ok(())
@@ -138,9 +177,11 @@ fn kept(ledger: &Ledger<'_>, key: &Key<'_>) -> Verdict {
                 let taken = said.answers.iter().filter(|(_, answer)| matches!(answer, Answer::Guarded { .. }));
                 let told = taken.map(|(at, _)| *at).min().unwrap_or(Micros::MAX);
                 let Some(grant) = grant.filter(|_| wanted.what == Use::Complete && told < op.sent) else { continue };
-                let is_kept = *at + CLOCK_GRAIN < said.sent + grant.begin.ttl_ms * MILLI;
+                // What belongs to a job stays while it does, and nobody begins without it.
+                let is_timed = grant.begin.of.is_none();
+                let is_kept = !is_timed || *at + CLOCK_GRAIN < said.sent + grant.begin.ttl_ms * MILLI;
                 let is_told = matches!(begun, Once::Done(Some(result)) if *result == wanted.result());
-                if is_kept && !is_told && ledger.clock_steps[op.server].is_empty() {
+                if is_kept && !is_told && (!is_timed || ledger.clock_steps[op.server].is_empty()) {
                     return broken(6, format!("#{number} completed the work and #{begin} is told {begun:?}"));
                 }
             }

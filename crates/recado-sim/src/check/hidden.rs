@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::ledger::{Hold, Ledger, Story};
 use super::{Verdict, broken, fenced};
-use crate::history::Answer;
-use crate::options::MILLI;
+use crate::history::{Answer, Delivery};
+use crate::options::{MILLI, SECOND};
 use crate::script::{Micros, Outcome, Request};
 
 /// The servers count in whole milliseconds.
@@ -13,6 +13,7 @@ pub(super) const CLOCK_GRAIN: Micros = MILLI;
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
     given_once(ledger)?;
+    repeated(ledger)?;
     for job in ledger.jobs.values().filter(|job| !job.was_given_back && !ledger.may_be_deleted(job.place())) {
         for pair in job.holds.windows(2) {
             let [first, second] = pair else { continue };
@@ -44,6 +45,43 @@ fn given_once(ledger: &Ledger<'_>) -> Verdict {
                     return broken(3, format!("#{other} and #{number} were given one delivery of {}", job.id));
                 }
                 _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// For so long receives under one `attemptId` are answered the same.
+const ATTEMPT_KEPT: Micros = 300 * SECOND;
+
+/// A receive that is asked again under its `attemptId` is given the same jobs, while none of them was settled or extended.
+fn repeated(ledger: &Ledger<'_>) -> Verdict {
+    let mut first: BTreeMap<(usize, u64), (usize, Micros, &[Delivery])> = BTreeMap::new();
+    for (number, op) in ledger.ops.iter().enumerate() {
+        let Request::Receive(receive) = op.request else { continue };
+        let Some(attempt) = receive.attempt.filter(|_| !ledger.may_be_deleted((op.server, receive.queue))) else {
+            continue;
+        };
+        for (at, answer) in &op.answers {
+            let Answer::Received(jobs) = answer else { continue };
+            let Some((earlier, told, same)) = first.get(&(op.server, attempt)) else {
+                if !jobs.is_empty() {
+                    first.insert((op.server, attempt), (number, *at, jobs));
+                }
+                continue;
+            };
+            let in_flight = |given: &Delivery| {
+                let Some(job) = ledger.jobs.get(&given.id).filter(|job| !job.was_given_back) else { return false };
+                let Some(hold) = job.holds.iter().find(|hold| hold.job.receipt == given.receipt) else { return false };
+                !hold.may_be_forgotten
+                    && job.cancels.is_empty()
+                    && !job.said.iter().any(|said| said.what.fence == given.fence && said.sent <= *at)
+                    && *at < hidden_until(ledger, job, hold, *at)
+            };
+            let is_fresh = op.sent < ledger.ops[*earlier].sent + ATTEMPT_KEPT && *told < op.sent;
+            let is_same = same.iter().all(|given| jobs.iter().any(|job| job.receipt == given.receipt));
+            if is_fresh && !is_same && ledger.clock_steps[op.server].is_empty() && same.iter().all(in_flight) {
+                return broken(3, format!("#{earlier} was repeated by #{number} and given other jobs"));
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::script::{Enqueue, Outcome, Request};
 const PROMPT_MS: u64 = 2_500;
 
 /// A sound disk never keeps a server from starting.
-pub(super) fn starts(history: &[Entry]) -> Verdict {
+pub(super) fn starts(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
     let mut is_calm = false;
     for entry in history {
         match &entry.what {
@@ -24,7 +24,7 @@ pub(super) fn starts(history: &[Entry]) -> Verdict {
             Event::NotStarted { reason, is_corrupt } if *is_corrupt || is_calm => {
                 return broken(1, format!("server {} does not start: {reason}", entry.server));
             }
-            Event::Sizes { unreadable, .. } if *unreadable > 0 => {
+            Event::Sizes { unreadable, .. } if *unreadable > 0 && !ledger.misreads[entry.server] => {
                 return broken(1, format!("server {} could not read {unreadable} of its bytes", entry.server));
             }
             _ => {}
@@ -54,7 +54,7 @@ fn named(ledger: &Ledger<'_>) -> Verdict {
     for (number, op) in ledger.ops.iter().enumerate() {
         let Request::Enqueue(enqueue) = op.request else { continue };
         let place = (op.server, enqueue.queue);
-        if ledger.forgets(place) || ledger.operated(place, drops).next().is_some() {
+        if ledger.forgets(place) || ledger.places(place).any(|place| ledger.operated(place, drops).next().is_some()) {
             continue;
         }
         let made = op.answers.iter().filter_map(|(_, answer)| match answer {
@@ -113,7 +113,8 @@ fn intact(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
 
 /// A replay that changes payloads has changed it, and nothing else has.
 fn round(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
-    let replays = || ledger.operated(job.place(), |request| matches!(request, Request::Replay { .. }));
+    let is_replay = |request: &Request| matches!(request, Request::Replay { .. });
+    let replays = || ledger.places(job.place()).flat_map(|place| ledger.operated(place, is_replay));
     let patches = |op: &Op<'_>| if let Request::Replay { patch, .. } = op.request { *patch } else { None };
     let seen = job.holds.iter().map(|hold| (hold.job.replays, hold.job.round));
     for (count, round) in seen.chain(job.last.map(|last| (last.replays, last.round))) {
@@ -142,7 +143,7 @@ fn justified(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
     let is_just = match last.state {
         JobState::Completed => {
             let by_key = || ledger.acked_by_key(job).next().is_some() || ledger.has_unknown_acks(job.place());
-            job.may_be_acked() || (job.spec.key.is_some() && by_key())
+            job.may_be_acked() || (job.spec.key.is_some() && (by_key() || ledger.is_linked(job.queue)))
         }
         JobState::Cancelled => !job.cancels.is_empty(),
         JobState::Expired => job.spec.expires_ms.is_some(),
@@ -162,6 +163,7 @@ fn answered(ledger: &Ledger<'_>, job: &Story<'_>) -> Verdict {
             Outcome::Fail { retryable: false, .. }
                 if last.state != JobState::Dead
                     && job.cancels.is_empty()
+                    && ledger.redrive(job.queue).is_none()
                     && !ledger.may_be_replayed(job, said.sent)
                     && !ledger.may_be_deleted(job.place()) =>
             {
@@ -208,8 +210,11 @@ fn overlooked(ledger: &Ledger<'_>) -> Verdict {
             _ => false,
         };
         let is_free = |id: &JobId| {
-            ledger.jobs.get(id).is_some_and(|job| job.spec.group.is_none() && job.spec.key.is_none())
-                && ledger.setting(list.queue().unwrap_or(0)).in_flight.is_none()
+            let is_plain = |job: &Story<'_>| {
+                // What could not be read is hidden for a while, in its old place.
+                job.spec.group.is_none() && job.spec.key.is_none() && !job.was_given_back
+            };
+            ledger.jobs.get(id).is_some_and(is_plain) && ledger.setting(list.queue().unwrap_or(0)).in_flight.is_none()
         };
         let late = |job: &&Listed| job.ready_for_ms.is_some_and(|ms| ms > PROMPT_MS) && is_free(&job.id);
         if let Some(job) = jobs.iter().find(late).filter(|_| has_waited) {

@@ -133,6 +133,8 @@ pub(super) struct Story<'a> {
     pub(super) was_given_back: bool,
     /// How it is listed at the end.
     pub(super) last: Option<&'a Listed>,
+    /// And where.
+    pub(super) last_queue: Option<u8>,
 }
 
 impl Story<'_> {
@@ -162,6 +164,10 @@ pub(super) struct Ledger<'a> {
     power_losses: Vec<Vec<(Micros, Micros)>>,
     /// When clients gave up waiting for jobs, by queue.
     hang_ups: BTreeMap<(usize, u8), Vec<Micros>>,
+    /// When a server died.
+    deaths: Vec<Vec<Micros>>,
+    /// A read of its disk may have failed.
+    pub(super) misreads: [bool; SERVERS],
     /// Steps of the wall clock.
     pub(super) clock_steps: Vec<Vec<(Micros, i64)>>,
     /// From here on nothing breaks.
@@ -179,6 +185,8 @@ impl<'a> Ledger<'a> {
             operators: BTreeMap::new(),
             hang_ups: BTreeMap::new(),
             power_losses: vec![Vec::new(); SERVERS],
+            deaths: vec![Vec::new(); SERVERS],
+            misreads: [false; SERVERS],
             clock_steps: vec![Vec::new(); SERVERS],
             calm: NEVER,
             drained: NEVER,
@@ -187,6 +195,11 @@ impl<'a> Ledger<'a> {
         ledger.note_operators();
         ledger.note_enqueues();
         ledger.note_work();
+        // What cannot be read goes back, and nobody is told.
+        let misreads = ledger.misreads;
+        for job in ledger.jobs.values_mut() {
+            job.was_given_back |= misreads[job.server];
+        }
         for entry in history {
             if let Event::Undelivered { jobs, .. } = &entry.what {
                 for id in jobs {
@@ -213,11 +226,15 @@ impl<'a> Ledger<'a> {
                         self.hang_ups.entry((server, queue)).or_default().push(at);
                     }
                 }
-                Event::Died => down_since[server] = Some(at),
+                Event::Died => {
+                    down_since[server] = Some(at);
+                    self.deaths[server].push(at);
+                }
                 Event::Started => down_since[server] = None,
                 Event::Fault(Fault::PowerLoss(_)) => {
                     self.power_losses[server].push((down_since[server].unwrap_or(at), at));
                 }
+                Event::Fault(Fault::Read(_)) => self.misreads[server] = true,
                 Event::Fault(Fault::Clock(ms)) => self.clock_steps[server].push((at, *ms)),
                 Event::Calm => self.calm = self.calm.min(at),
                 Event::Drained => self.drained = self.drained.min(at),
@@ -314,7 +331,7 @@ impl<'a> Ledger<'a> {
                     (Request::List { .. }, Answer::Jobs(listed)) if *at > *drained => {
                         for listed in listed {
                             if let Some(story) = jobs.get_mut(&listed.id) {
-                                story.last = Some(listed);
+                                (story.last, story.last_queue) = (Some(listed), op.queue());
                             }
                         }
                     }
@@ -355,6 +372,7 @@ impl<'a> Ledger<'a> {
         let first = job.holds.first()?;
         let mut hang_ups = self.hang_ups.get(&job.place()).into_iter().flatten();
         let is_first = first.job.deliveries == 1
+            && self.ops[first.op].queue() == Some(job.queue)
             && first.job.replays == 0
             && !job.was_given_back
             && !hang_ups.any(|at| (job.sent..=first.at).contains(at));
@@ -367,9 +385,31 @@ impl<'a> Ledger<'a> {
         ops.map(|op| &self.ops[*op]).filter(move |op| wanted(op.request))
     }
 
+    /// The queue, and the one that its jobs may be handed to.
+    pub(super) fn places(&self, (server, queue): (usize, u8)) -> impl Iterator<Item = (usize, u8)> {
+        std::iter::once(queue).chain(self.redrive(queue).map(|(target, _)| target)).map(move |queue| (server, queue))
+    }
+
+    /// Where jobs of the queue go, after how many receives.
+    pub(super) fn redrive(&self, queue: u8) -> Option<(u8, u32)> {
+        self.setting(queue).redrive
+    }
+
+    /// Jobs go from this queue to another, or come to it.
+    pub(super) fn is_linked(&self, queue: u8) -> bool {
+        let links = self.options.queues.iter().filter_map(|settings| settings[0].redrive);
+        self.redrive(queue).is_some() || { links }.any(|(target, _)| target == queue)
+    }
+
     /// The queue may have been deleted: what was promised in it is void.
     pub(super) fn may_be_deleted(&self, place: (usize, u8)) -> bool {
-        self.operated(place, |request| matches!(request, Request::Delete { .. })).next().is_some()
+        let deletes = |request: &Request| matches!(request, Request::Delete { .. });
+        self.places(place).any(|place| self.operated(place, deletes).next().is_some())
+    }
+
+    /// The server died in this time.
+    pub(super) fn died(&self, server: usize, from: Micros, to: Micros) -> bool {
+        self.deaths[server].iter().any(|at| (from..=to).contains(at))
     }
 
     /// The queue may have had another configuration than its first.
@@ -382,12 +422,13 @@ impl<'a> Ledger<'a> {
     /// An operator may have put it back from the dead after `since`.
     pub(super) fn may_be_replayed(&self, job: &Story<'_>, since: Micros) -> bool {
         let is_replay = |request: &Request| matches!(request, Request::Replay { .. });
-        self.operated(job.place(), is_replay).any(|op| op.over() > since)
+        self.places(job.place()).any(|place| self.operated(place, is_replay).any(|op| op.over() > since))
     }
 
     /// An operator may have dropped it.
     pub(super) fn may_be_dropped(&self, job: &Story<'_>) -> bool {
-        self.operated(job.place(), drops).any(|op| op.over() > job.sent || matches!(op.request, Request::Delete { .. }))
+        let may_drop = |op: &Op<'_>| op.over() > job.sent || matches!(op.request, Request::Delete { .. });
+        self.places(job.place()).any(|place| self.operated(place, drops).any(may_drop))
     }
 
     /// Jobs with the same idempotency key that may have been acked.
@@ -407,11 +448,12 @@ impl<'a> Ledger<'a> {
     /// Finished jobs of the queue may be forgotten before the end.
     pub(super) fn forgets(&self, (server, queue): (usize, u8)) -> bool {
         const KEPT_MS: u64 = 3_600_000;
-        let setting = self.setting(queue);
         // A clock that jumps lets their time pass.
         let jumped_ms: u64 = self.clock_steps[server].iter().map(|(_, ms)| ms.unsigned_abs()).sum();
         let is_short_of_memory = self.options.server.memory_bytes < 1 << 30;
-        setting.keep_for_ms < KEPT_MS || setting.keep_max < 1_000 || jumped_ms > KEPT_MS / 2 || is_short_of_memory
+        let keeps = |setting: &Setting| setting.keep_for_ms >= KEPT_MS && setting.keep_max >= 1_000;
+        let keep = self.places((server, queue)).all(|(_, queue)| keeps(self.setting(queue)));
+        !keep || jumped_ms > KEPT_MS / 2 || is_short_of_memory
     }
 
     /// The wall clock of a server may have been set back.
@@ -442,6 +484,7 @@ fn story<'a>(id: JobId, queue: u8, spec: &'a Job, sent: Micros, index: usize) ->
         patches: Vec::new(),
         was_given_back: false,
         last: None,
+        last_queue: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod effect;
 mod fenced;
 mod finite;
 mod guard;
+mod hand_off;
 mod hidden;
 mod kept;
 mod ledger;
@@ -63,10 +64,11 @@ fn broken(promise: u8, what: String) -> Verdict {
 /// The first promise that was broken.
 pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Verdict {
     let ledger = Ledger::new(plan, history);
-    kept::starts(history)
+    kept::starts(&ledger, history)
         .and_then(|()| fenced::check(&ledger))
         .and_then(|()| hidden::check(&ledger))
         .and_then(|()| finite::check(&ledger))
+        .and_then(|()| hand_off::check(&ledger))
         .and_then(|()| effect::check(&ledger))
         .and_then(|()| guard::check(&ledger))
         .and_then(|()| order::check(&ledger))

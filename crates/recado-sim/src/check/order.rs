@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ledger::{Ledger, NEVER, Story};
+use super::ledger::{Hold, Ledger, NEVER, Story};
 use super::{Verdict, broken};
 use crate::script::Request;
 
@@ -52,10 +52,15 @@ fn is_before(earlier: &Story<'_>, later: &Story<'_>) -> bool {
 
 fn in_turn(ledger: &Ledger<'_>, earlier: &Story<'_>, later: &Story<'_>) -> Verdict {
     let Some(overtaking) = ledger.first(later).filter(|hold| !hold.may_be_forgotten) else { return Ok(()) };
-    let is_ordered = ledger.setting(earlier.queue).ordered && earlier.spec.group.is_some();
-    let late = if is_ordered {
-        // Also a retry holds up the group, until its job has ended.
-        earlier.holds.iter().rev().find(|hold| hold.job.replays == 0)
+    let setting = ledger.setting(earlier.queue);
+    let is_ordered = setting.ordered && earlier.spec.group.is_some();
+    let late = if is_ordered && setting.fifo {
+        // One receive may have taken both.
+        ledger.first(earlier)
+    } else if is_ordered {
+        // Also a retry holds up the group, until its job has ended or is handed off.
+        let is_here = |hold: &&Hold<'_>| ledger.ops[hold.op].queue() == Some(earlier.queue);
+        earlier.holds.iter().rev().filter(is_here).find(|hold| hold.job.replays == 0)
     } else {
         let is_comparable = earlier.spec.priority == later.spec.priority
             && earlier.spec.key.is_none()

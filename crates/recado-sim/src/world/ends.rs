@@ -9,6 +9,8 @@ use crate::plan::{CALM_TAG, SERVERS};
 use crate::script::{Begin, Enqueue, Fault, Job, Micros, Receive, Request, Travel};
 use crate::worker;
 
+/// So long a server trims nothing after live bytes could not be read.
+const UNREADABLE_PAUSE: Micros = 60 * SECOND;
 /// What runs by itself at the end has ended by then.
 const CALM_MAX: Micros = 1_800 * SECOND;
 
@@ -67,10 +69,17 @@ impl World<'_> {
         }
         let end = self.now + CALM_MAX;
         let mut left: Vec<(usize, u8)> = all.clone().collect();
+        let goes_on = self.options.queues.iter().any(|settings| settings[0].redrive.is_some());
+        let mut has_worked = false;
         let mut round = 0;
         while !left.is_empty() && self.now < end {
             round += 1;
             left.retain(|(server, queue)| self.drain(*server, *queue, round));
+            has_worked |= !left.is_empty();
+            if left.is_empty() && goes_on && has_worked {
+                // What was worked off may have gone where nothing was left.
+                (left, has_worked) = (all.clone().collect(), false);
+            }
         }
         for (server, queue) in all {
             self.wait_for_one(server, queue);
@@ -111,7 +120,7 @@ impl World<'_> {
 
     /// Idle for a while; sizes, then a power loss, then all that is left.
     pub(super) fn list_all(&mut self) {
-        self.run_until(self.now + 20 * SECOND);
+        self.run_until(self.now + if self.options.faults.reads > 0 { UNREADABLE_PAUSE } else { 0 } + 20 * SECOND);
         for server in 0..SERVERS {
             let Some(handle) = self.servers[server].handle() else { continue };
             let (status, machine) = (handle.status(), &self.servers[server]);
@@ -132,8 +141,9 @@ impl World<'_> {
         for server in 0..SERVERS {
             for queue in 0..self.options.queues.len() as u8 {
                 self.ask(server, Request::List { queue });
-                for key in 0..self.options.jobs.guard_keys as u8 {
-                    self.ask(server, Request::Begin(Begin { queue, key, hold_ms: 100, ttl_ms: 100 }));
+                for key in 0..self.options.jobs.guard_keys {
+                    let begin = Begin { queue, key, hold_ms: 100, ttl_ms: 100, attempt: None, of: None };
+                    self.ask(server, Request::Begin(begin));
                 }
             }
         }
