@@ -55,7 +55,7 @@ codes! {
     Forbidden 403 "forbidden" "This is not allowed from here"
         "Without keys, what writes files is allowed only to programs on the server's own machine, over loopback.";
     ForeignOrigin 403 "foreign-origin" "The request comes from another web page"
-        "A browser sent it for a page of another origin, or under a host name that is not this server's. Programs send no Origin. If this server is reached through another name, start it with --public-url.";
+        "A browser sent it for a page of another origin, or under a host name that is not this server's. Programs send no Origin and no Sec-Fetch-Site. If this server is reached through another name, start it with --public-url.";
     NotFound 404 "not-found" "There is no such thing"
         "No route, queue or id of this name. `nearest` is the most similar name there is.";
     MethodNotAllowed 405 "method-not-allowed" "The method is not allowed here"

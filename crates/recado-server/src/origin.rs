@@ -1,17 +1,22 @@
 //! Who may ask: a web page of another origin may not drive a local queue.
 //!
-//! A browser always sends `Host`, and `Origin` with everything that can change state. So a foreign
-//! `Origin` is refused everywhere; and where the server is reached over loopback, a `Host` that is not
-//! loopback's (a name that an attacker points at 127.0.0.1) is refused as well.
+//! A browser always sends `Host`, and `Origin` with whatever is no GET. A GET can change state too (SQS by its Query
+//! protocol: `<img src="http://127.0.0.1:7070/?Action=DeleteQueue&QueueUrl=mail">`), and bears no `Origin` when the page
+//! does not read its answer; but a browser says of it by `Sec-Fetch-Site` who asks. So a foreign `Origin` and a
+//! `Sec-Fetch-Site` of another site are refused everywhere; and where the server is reached over loopback, a `Host` that
+//! is not loopback's (a name that an attacker points at 127.0.0.1) is refused as well.
 
 use std::net::IpAddr;
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{Uri, Version};
+use axum::http::{HeaderValue, Uri, Version};
 
 use crate::problem::{Code, Problem};
+
+/// Where the page is that a browser asks for; programs do not send it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// `--public-url`: the name under which others reach this server.
 #[derive(Clone, Debug)]
@@ -47,6 +52,11 @@ impl PublicUrl {
 
 /// Checks a request that came over loopback, or not.
 pub(crate) fn check(parts: &Parts, over_loopback: bool, public: Option<&PublicUrl>) -> Result<(), Problem> {
+    // `none` is a person's doing: an address typed in, a bookmark.
+    let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+    if !parts.headers.get_all(FETCH_SITE).iter().all(is_own) {
+        return Err(foreign("a browser asks for a page of another origin (Sec-Fetch-Site)"));
+    }
     let Some(authority) = authority(parts)? else {
         // HTTP/1.0 without Host: no browser. With an Origin there is nothing to compare it to.
         return match parts.headers.contains_key(ORIGIN) {
@@ -147,6 +157,26 @@ mod tests {
             ("10.0.0.5:7070", Some("http://evil.example"), false, foreign),
         ] {
             assert_eq!(verdict(host, origin, over_loopback).as_deref(), expected, "{host} {origin:?} {over_loopback}");
+        }
+    }
+
+    #[test]
+    fn pages_of_another_site() {
+        for (sites, is_foreign) in [
+            (vec![], false),
+            (vec!["none"], false),
+            (vec!["same-origin"], false),
+            (vec!["same-site"], true),
+            (vec!["cross-site"], true),
+            (vec![""], true),
+            (vec!["same-origin", "cross-site"], true),
+        ] {
+            let mut request = Request::builder().uri("/?Action=DeleteQueue").header(HOST, "127.0.0.1:7070");
+            for site in &sites {
+                request = request.header("sec-fetch-site", *site);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(check(&parts, true, None).is_err(), is_foreign, "{sites:?}");
         }
     }
 

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use recado_sqs::Protocol;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -137,25 +139,31 @@ fn answer(
     parts.extensions.insert(OverLoopback(over_loopback));
     let (body, rest) = unread::watch(body);
     async move {
-        let response = match checked {
-            Ok(()) => match sqs::protocol(&parts) {
-                Some(protocol) => sqs::serve(&app, protocol, Request::from_parts(parts, body)).await,
-                None => match router.oneshot(Request::from_parts(parts, body)).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                },
+        let response = match (checked, sqs::protocol(&parts)) {
+            (Ok(()), Some(protocol)) => sqs::serve(&app, protocol, Request::from_parts(parts, body)).await,
+            (Ok(()), None) => match router.oneshot(Request::from_parts(parts, body)).await {
+                Ok(response) => response,
+                Err(never) => match never {},
             },
-            Err(problem) => {
+            (Err(problem), protocol) => {
                 drop(body);
-                problem.into_response()
+                refusal(&app, &parts, protocol, problem)
             }
         };
         rest.settle(response).await
     }
 }
 
+/// In the words of whoever asks.
+fn refusal(app: &App, parts: &Parts, protocol: Option<Protocol>, problem: Problem) -> Response {
+    match protocol {
+        Some(protocol) => sqs::refuse(app, protocol, parts, &problem),
+        None => problem.into_response(),
+    }
+}
+
 /// Size of a head as it is usually written: hyper's own limit counts whole reads, not bytes.
-fn head_bytes(parts: &axum::http::request::Parts) -> usize {
+fn head_bytes(parts: &Parts) -> usize {
     let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
     let line = parts.method.as_str().len() + target + " ".len() + " HTTP/1.1\r\n".len();
     let lines = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());

@@ -24,6 +24,7 @@ use recado_sqs::{Answer, Call, Form, Protocol, Request as Asked, SqsError};
 
 use crate::connection::Outbox;
 use crate::http::{App, body};
+use crate::problem::Problem;
 use crate::time;
 use caller::Caller;
 pub(crate) use lifecycle::Resting;
@@ -72,7 +73,7 @@ pub(crate) async fn serve(app: &App, protocol: Protocol, request: Request<Body>)
     let (parts, body) = request.into_parts();
     let answered = match body::read(body, BODY_BYTES_MAX).await {
         Ok(body) => answer(app, protocol, &parts, &body).await,
-        Err(problem) => Err(refusal::of_body(&problem)),
+        Err(problem) => Err(refusal::of_request(&problem)),
     };
     let (id, form) = (app.sqs.request_id(app), Form::of(&call(&parts, &[]), protocol));
     match answered {
@@ -83,6 +84,12 @@ pub(crate) async fn serve(app: &App, protocol: Protocol, request: Request<Body>)
         }
         Err(error) => recado_sqs::encode(form, &Err(error), &id).map(Body::from),
     }
+}
+
+/// Answers a request of SQS that is refused before anything of it is read.
+pub(crate) fn refuse(app: &App, protocol: Protocol, parts: &Parts, problem: &Problem) -> Response {
+    let form = Form::of(&call(parts, &[]), protocol);
+    recado_sqs::encode(form, &Err(refusal::of_request(problem)), &app.sqs.request_id(app)).map(Body::from)
 }
 
 /// An answer, and what hands its messages over once it is written.

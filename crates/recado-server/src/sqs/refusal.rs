@@ -7,9 +7,14 @@ use recado_sqs::{Code, SqsError};
 
 use crate::problem::Problem;
 
-/// A body that could not be read.
-pub(super) fn of_body(problem: &Problem) -> SqsError {
-    let code = if problem.status() == 413 { Code::RequestTooLarge } else { Code::MalformedInput };
+/// A request that is refused as a whole: who sends it, its head, its body, or that there is no place for it.
+pub(super) fn of_request(problem: &Problem) -> SqsError {
+    let code = match problem.status() {
+        403 => Code::AccessDenied,
+        413 | 431 => Code::RequestTooLarge,
+        503 => Code::ServiceUnavailable,
+        _ => Code::MalformedInput,
+    };
     SqsError::new(code, problem.detail().to_owned())
 }
 

@@ -18,6 +18,10 @@ fn a_foreign_page_is_refused_everywhere() {
         (format!("host: localhost:{port}\r\norigin: https://evil.example\r\n"), true),
         (format!("host: localhost:{port}\r\norigin: null\r\n"), true),
         (format!("host: evil.example:{port}\r\n"), true),
+        (format!("host: localhost:{port}\r\nsec-fetch-site: same-origin\r\n"), false),
+        (format!("host: localhost:{port}\r\nsec-fetch-site: none\r\n"), false),
+        (format!("host: localhost:{port}\r\nsec-fetch-site: same-site\r\n"), true),
+        (format!("host: localhost:{port}\r\nsec-fetch-site: cross-site\r\n"), true),
     ] {
         for (method, path) in
             [("GET", "/healthz"), ("GET", "/v1/queues"), ("GET", "/metrics"), ("GET", "/openapi.json")]

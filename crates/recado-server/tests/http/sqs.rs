@@ -168,6 +168,26 @@ fn refusals_are_in_the_form_of_their_protocol() {
     server.json("GET", "/nowhere", "").problem(404, "not-found");
 }
 
+/// A page's image is a GET without an Origin, which the Query protocol would take.
+#[test]
+fn a_web_page_deletes_no_queue() {
+    let server = start();
+    server.make("mail", &json!({}));
+    let port = server.address.port();
+    for headers in ["sec-fetch-site: cross-site\r\n", "origin: https://evil.example\r\n", "host: evil.example\r\n"] {
+        let host = if headers.starts_with("host") { String::new() } else { format!("host: 127.0.0.1:{port}\r\n") };
+        let headers = format!("{host}{headers}");
+        let delete = "/?Action=DeleteQueue&QueueUrl=mail";
+        let refused = server.connect().request("GET", delete, &headers, b"");
+        assert_eq!(refused.status, 403, "{headers}");
+        assert!(refused.text().contains("<Type>Sender</Type><Code>AccessDenied</Code>"), "{}", refused.text());
+        let refused = server.sqs_at("/", &headers, "DeleteQueue", &json!({ "QueueUrl": "mail" }));
+        assert_eq!(refused.status, 403, "{headers}");
+        assert_eq!(refused.header("x-amzn-query-error").as_deref(), Some("AccessDenied;Sender"));
+    }
+    assert!(server.sqs_ok("ListQueues", &json!({}))["QueueUrls"].is_array());
+}
+
 #[test]
 fn batches_are_answered_entry_by_entry() {
     let server = start();
