@@ -4,7 +4,7 @@ use recado_core::JobState;
 
 use super::ledger::{Hold, Ledger, Story};
 use super::{Verdict, broken};
-use crate::script::Outcome;
+use crate::script::{Micros, Outcome};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
     // What is handed off begins to count anew.
@@ -24,9 +24,14 @@ fn counted(job: &Story<'_>, before: &[Hold<'_>], hold: &Hold<'_>) -> Verdict {
     let of_this_life = |other: &&Hold<'_>| {
         other.job.replays == hold.job.replays && other.job.fence < hold.job.fence && !other.may_be_forgotten
     };
+    // A delivery that was forgotten overtook nobody: who had the job before it may still have failed after it.
+    let came_first = |at: Micros| !hold.may_be_forgotten || at <= hold.at;
     let failed = before.iter().filter(of_this_life).filter(|other| {
         job.said.iter().any(|said| {
-            said.what.fence == other.job.fence && said.counted() && matches!(said.what.outcome, Outcome::Fail { .. })
+            said.what.fence == other.job.fence
+                && said.counted()
+                && said.taken_at().is_some_and(came_first)
+                && matches!(said.what.outcome, Outcome::Fail { .. })
         })
     });
     let failed = failed.count() as u32;
