@@ -20,7 +20,7 @@ pub enum Form {
     Json,
     /// The XML of the Query protocol.
     Xml,
-    /// JSON in the shape of that XML, for callers of the Query protocol that accept JSON.
+    /// JSON in the shape of that XML, with null for what is absent, for callers of the Query protocol that accept JSON.
     QueryJson,
 }
 
@@ -43,7 +43,7 @@ impl Form {
 /// Names of a list, map or structure: in JSON, and of each item in XML.
 pub(crate) type Names = (&'static str, &'static str);
 
-/// Takes the members of an answer, or of a structure in it. What is empty is left out, as the service does.
+/// Takes the members of an answer, or of a structure in it. What is empty is left out, or null, as the service does.
 pub(crate) trait Members {
     fn text(&mut self, name: &str, value: &str);
     fn number(&mut self, name: &str, value: u64);

@@ -7,6 +7,7 @@ use std::fmt;
 use http::StatusCode;
 
 use crate::call::Protocol;
+use crate::message::BATCH_BYTES_MAX;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -294,6 +295,13 @@ impl SqsError {
     pub fn message_too_long(bytes_max: u32) -> Self {
         let message = format!("{INVALID_PARAMETERS} Reason: Message must be shorter than {bytes_max} bytes.");
         Self::new(Code::InvalidParameterValue, message)
+    }
+
+    /// The messages of a batch, or the whole request, have so many bytes.
+    pub fn batch_too_long(bytes: usize) -> Self {
+        let message =
+            format!("Batch requests cannot be longer than {BATCH_BYTES_MAX} bytes. You have sent {bytes} bytes.");
+        Self::new(Code::BatchRequestTooLong, message)
     }
 
     /// The visibility of one delivery, all changes together.

@@ -15,6 +15,9 @@ use crate::answer;
 use crate::attributes::QueueAttributes;
 use crate::error::{Code, SqsError};
 
+/// Messages of a batch together, in bytes, whatever their queue takes of one.
+pub(crate) const BATCH_BYTES_MAX: usize = 1_048_576;
+
 /// The one system attribute that can be sent.
 const TRACE_HEADER: &str = "AWSTraceHeader";
 

@@ -26,6 +26,7 @@ impl Address {
             None => queue_url.strip_prefix('/').unwrap_or(queue_url),
         };
         let path = path.split(['?', '#']).next()?;
+        let path = path.strip_suffix('/').unwrap_or(path);
         let decoded = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
         let (account, name) = match decoded.rsplit_once('/') {
             Some((before, name)) => (before.rsplit('/').next().filter(|account| is_account(account)), name),
@@ -37,6 +38,7 @@ impl Address {
     /// Out of a request's path, when it is a queue's own.
     pub fn of_path(path: &str) -> Option<Self> {
         let (account, name) = path.strip_prefix('/')?.split_once('/')?;
+        let name = name.strip_suffix('/').unwrap_or(name);
         if !is_account(account) {
             return None;
         }

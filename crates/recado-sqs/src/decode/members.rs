@@ -179,8 +179,12 @@ impl<'c> Members<'c> {
     }
 }
 
-/// The items of a query's list in the order of their numbers, which may have gaps.
+/// The items of a query's list in the order of their numbers, which may have gaps. A structure that stands without any
+/// number is a list of one, as some clients write it: `Attribute.Name=x&Attribute.Value=y`.
 fn numbered<'c>(name: &str, items: Tree<'c>) -> Result<Vec<Value<'c>>, SqsError> {
+    if items.keys().all(|key| key.parse::<u32>().is_err()) {
+        return Ok(vec![Value::Structure(items)]);
+    }
     let number = |(number, item): (Cow<'c, str>, Value<'c>)| match number.parse::<u32>() {
         Ok(number) => Ok((number, item)),
         Err(_) => Err(wrong(name, "a list, numbered from 1")),

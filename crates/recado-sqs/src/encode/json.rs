@@ -44,8 +44,8 @@ pub(super) fn query_error(error: &SqsError, request_id: &str) -> Vec<u8> {
 /// Room that is made at once: most answers need no more.
 const BYTES: usize = 1 << 10;
 
-fn object(lists_maps: bool, members: impl FnOnce(&mut Json)) -> Vec<u8> {
-    let mut json = Json { out: Vec::with_capacity(BYTES), first: true, lists_maps };
+fn object(in_query: bool, members: impl FnOnce(&mut Json)) -> Vec<u8> {
+    let mut json = Json { out: Vec::with_capacity(BYTES), first: true, in_query };
     json.between(b'{', b'}', members);
     json.out
 }
@@ -54,8 +54,8 @@ struct Json {
     out: Vec<u8>,
     /// Nothing stands yet in the object or list that is open.
     first: bool,
-    /// A map is written as a list of its entries, as XML has it.
-    lists_maps: bool,
+    /// Of the Query protocol: a map is a list of its entries, as XML has it, and what is empty is null.
+    in_query: bool,
 }
 
 impl Json {
@@ -82,6 +82,22 @@ impl Json {
         self.value(value);
     }
 
+    /// A member that is not there.
+    fn nothing(&mut self, name: &str) {
+        if self.in_query {
+            self.member(name, ());
+        }
+    }
+
+    /// Two lists have another name in the Query protocol.
+    fn list_name<'n>(&self, name: &'n str) -> &'n str {
+        match name {
+            "Messages" if self.in_query => "messages",
+            "QueueUrls" if self.in_query => "queueUrls",
+            _ => name,
+        }
+    }
+
     fn between(&mut self, open: u8, close: u8, inner: impl FnOnce(&mut Self)) {
         self.out.push(open);
         self.first = true;
@@ -105,10 +121,10 @@ impl Json {
     ) {
         let mut entries = entries.into_iter().peekable();
         if entries.peek().is_none() {
-            return;
+            return self.nothing(name);
         }
         self.name(name);
-        if !self.lists_maps {
+        if !self.in_query {
             return self.between(b'{', b'}', |json| entries.for_each(|(key, value)| write(json, key, value)));
         }
         self.between(b'[', b']', |json| {
@@ -136,15 +152,32 @@ impl Members for Json {
         self.member(name, value);
     }
 
-    fn texts(&mut self, (name, _): Names, values: &[String]) {
-        if !values.is_empty() {
-            self.member(name, values);
+    fn optional_text(&mut self, name: &str, value: Option<&str>) {
+        match value {
+            Some(value) => self.text(name, value),
+            None => self.nothing(name),
         }
     }
 
+    fn optional_number(&mut self, name: &str, value: Option<u64>) {
+        match value {
+            Some(value) => self.number(name, value),
+            None => self.nothing(name),
+        }
+    }
+
+    fn texts(&mut self, (name, _): Names, values: &[String]) {
+        let name = self.list_name(name);
+        if values.is_empty() {
+            return self.nothing(name);
+        }
+        self.member(name, values);
+    }
+
     fn structures<T>(&mut self, (name, _): Names, items: &[T], each: impl Fn(&T, &mut Self)) {
+        let name = self.list_name(name);
         if items.is_empty() {
-            return;
+            return self.nothing(name);
         }
         self.name(name);
         self.between(b'[', b']', |json| {

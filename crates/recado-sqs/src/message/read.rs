@@ -174,16 +174,15 @@ fn value(RawAttribute { name, data_type, text, binary }: RawAttribute) -> Result
             "Invalid type of message (user) attribute '{name}': it must be at most {TYPE_BYTES_MAX} bytes long."
         )));
     }
-    let kind = data_type.split('.').next().unwrap_or_default();
+    // Some clients write the other value too, and leave it empty.
+    let (text, binary) = (text.filter(|text| !text.is_empty()), binary.filter(|bytes| !bytes.is_empty()));
+    // A dot without a label behind it is no type.
+    let (kind, label) = data_type.split_once('.').map_or((&*data_type, None), |(kind, label)| (kind, Some(label)));
     let filled = match kind {
-        "String" | "Number" => text.filter(|text| !text.is_empty() && binary.is_none()).map(AttributeValue::Text),
-        "Binary" => binary.filter(|bytes| !bytes.is_empty() && text.is_none()).map(AttributeValue::Binary),
-        _ => {
-            return Err(invalid(format!(
-                "The type of message (user) attribute '{name}' is invalid. \
-                 You must use only the following supported type prefixes: Binary, Number, String."
-            )));
-        }
+        _ if label == Some("") => return Err(invalid_type(&name)),
+        "String" | "Number" => text.filter(|_| binary.is_none()).map(AttributeValue::Text),
+        "Binary" => binary.filter(|_| text.is_none()).map(AttributeValue::Binary),
+        _ => return Err(invalid_type(&name)),
     };
     let value = filled.ok_or_else(|| {
         // The base type, whatever the label.
@@ -198,6 +197,13 @@ fn value(RawAttribute { name, data_type, text, binary }: RawAttribute) -> Result
         }
     }
     Ok(MessageAttribute { data_type, value })
+}
+
+fn invalid_type(name: &str) -> SqsError {
+    invalid(format!(
+        "The type of message (user) attribute '{name}' is invalid. \
+         You must use only the following supported type prefixes: Binary, Number, String."
+    ))
 }
 
 fn trace_header(raw: Vec<RawAttribute>) -> Result<Option<String>, SqsError> {

@@ -3,7 +3,7 @@
 use super::{Entry, entries};
 use crate::answer;
 use crate::decode::Members;
-use crate::error::{Code, SqsError};
+use crate::error::SqsError;
 use crate::message::{self, AttributeFilter, Message, Received, SystemFilter, md5_of_attributes, md5_of_body};
 use crate::url::Address;
 
@@ -15,9 +15,6 @@ const WAIT_S_MAX: u32 = 20;
 
 /// Longest visibility timeout.
 const VISIBILITY_TIMEOUT_S_MAX: u32 = 43_200;
-
-/// Of a batch, whatever its queue takes.
-const BATCH_BYTES_MAX: usize = 1_048_576;
 
 /// Sends one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +50,8 @@ impl SendMessageBatch {
             total += bytes;
             messages.push(Entry { id, content: content.map_err(SqsError::in_batch) });
         }
-        if total > BATCH_BYTES_MAX {
-            let message =
-                format!("Batch requests cannot be longer than {BATCH_BYTES_MAX} bytes. You have sent {total} bytes.");
-            return Err(SqsError::new(Code::BatchRequestTooLong, message));
+        if total > message::BATCH_BYTES_MAX {
+            return Err(SqsError::batch_too_long(total));
         }
         Ok(Self { queue, entries: messages })
     }

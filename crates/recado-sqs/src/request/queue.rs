@@ -128,6 +128,9 @@ impl GetQueueUrl {
     pub(super) fn read(members: &mut Members<'_>) -> Result<Self, SqsError> {
         let name = members.required_text("QueueName")?;
         let account = members.text("QueueOwnerAWSAccountId")?.filter(|account| !account.is_empty());
+        if let Some(account) = account.as_ref().filter(|account| !url::is_account(account)) {
+            return Err(SqsError::invalid_value(account, "QueueOwnerAWSAccountId", "An account id has 12 digits."));
+        }
         Ok(Self { queue: Address { account, name } })
     }
 }

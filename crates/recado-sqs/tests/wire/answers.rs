@@ -72,7 +72,8 @@ fn check(answer: Answer, json: &str, result: Option<&str>) {
     assert_eq!(str::from_utf8(response.body()).unwrap(), expected);
 }
 
-/// JSON for callers of the Query protocol: in the shape of its XML, where a map is a list of entries.
+/// JSON for callers of the Query protocol, as such callers read it: a map is a list of entries as in its XML, what is
+/// absent is null, and two lists have names of their own.
 #[test]
 fn the_query_protocol_in_json() {
     let check = |answer: Answer, inner: &str| {
@@ -83,7 +84,7 @@ fn the_query_protocol_in_json() {
         assert_eq!(str::from_utf8(response.body()).unwrap(), expected);
     };
     check(Answer::PurgeQueue, "");
-    check(Answer::ReceiveMessage(vec![]), r#""ReceiveMessageResult":{},"#);
+    check(Answer::ReceiveMessage(vec![]), r#""ReceiveMessageResult":{"messages":null},"#);
     check(
         Answer::GetQueueAttributes(vec![(AttributeName::DelaySeconds, "5".to_owned())]),
         r#""GetQueueAttributesResult":{"Attributes":[{"Name":"DelaySeconds","Value":"5"}]},"#,
@@ -97,10 +98,26 @@ fn the_query_protocol_in_json() {
     check(
         Answer::ReceiveMessage(vec![Message { attributes, ..message("x") }]),
         concat!(
-            r#""ReceiveMessageResult":{"Messages":[{"MessageId":"m","ReceiptHandle":"h","MD5OfBody":"d","Body":"x","#,
+            r#""ReceiveMessageResult":{"messages":[{"MessageId":"m","ReceiptHandle":"h","MD5OfBody":"d","Body":"x","#,
+            r#""Attributes":null,"MD5OfMessageAttributes":null,"#,
             r#""MessageAttributes":[{"Name":"n","Value":{"StringValue":"1","DataType":"Number"}}]}]},"#
         ),
     );
+}
+
+#[test]
+fn lists_of_the_query_protocol_in_json() {
+    for (urls, expected) in [
+        (QueueUrls::default(), r#"{"queueUrls":null,"NextToken":null}"#),
+        (QueueUrls { urls: vec!["u".to_owned()], next: None }, r#"{"queueUrls":["u"],"NextToken":null}"#),
+    ] {
+        for answer in [Answer::ListQueues(urls.clone()), Answer::ListDeadLetterSourceQueues(urls)] {
+            let action = answer.action().name();
+            let response = encode(Form::QueryJson, &Ok(answer), "req-1");
+            let text = str::from_utf8(response.body()).unwrap();
+            assert!(text.contains(&format!(r#""{action}Result":{expected}"#)), "{text}");
+        }
+    }
 }
 
 #[test]

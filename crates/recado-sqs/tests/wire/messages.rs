@@ -106,6 +106,18 @@ fn attributes_that_are_refused() {
     ] {
         assert_eq!(said(one("X", attribute).unwrap_err()), (Code::InvalidParameterValue, message.to_owned()));
     }
+    for nothing in ["String.", "Number.", "Binary.", "."] {
+        let value = json!({ "DataType": nothing, "StringValue": "1" });
+        assert_eq!(one("X", value).unwrap_err().code(), Code::InvalidParameterValue, "{nothing}");
+    }
+    for both in [
+        json!({ "DataType": "Binary", "BinaryValue": "AAE=", "StringValue": "" }),
+        json!({ "DataType": "String", "BinaryValue": "", "StringValue": "x" }),
+    ] {
+        assert!(one("X", both.clone()).is_ok(), "{both}");
+    }
+    let both = json!({ "DataType": "String", "BinaryValue": "AAE=", "StringValue": "x" });
+    assert_eq!(one("X", both).unwrap_err().code(), Code::InvalidParameterValue);
     let label =
         |bytes: usize| one("X", json!({ "DataType": format!("String.{}", "l".repeat(bytes - 7)), "StringValue": "v" }));
     assert!(label(256).is_ok());
