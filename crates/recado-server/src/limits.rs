@@ -39,7 +39,9 @@ pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Surplus connections that are told at the same time; others are closed without a word.
 pub(crate) const REFUSALS_MAX: usize = 256;
-/// Time a surplus connection gets to read its refusal.
+/// A surplus connection that has asked nothing by then is told in general words, and its body is waited for so long.
+pub(crate) const REFUSAL_ASK_TIME_MAX: Duration = Duration::from_millis(200);
+/// Time a surplus connection gets to ask and to read its refusal.
 pub(crate) const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
 /// What is in flight at a stop gets so long to end.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);

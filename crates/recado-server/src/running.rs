@@ -397,6 +397,17 @@ mod tests {
         surplus.read_to_string(&mut told).unwrap();
         assert!(told.starts_with("HTTP/1.1 503") && told.contains("retry-after: 1"), "{told}");
         assert!(told.contains("\"code\":\"overloaded\""), "{told}");
+        for (headers, expected) in [
+            ("", "\"code\":\"overloaded\""),
+            ("x-amz-target: AmazonSQS.ListQueues\r\n", "x-amzn-query-error: ServiceUnavailable;Receiver"),
+            ("content-type: application/x-www-form-urlencoded\r\n", "<Code>ServiceUnavailable</Code>"),
+        ] {
+            let mut surplus = connect();
+            write!(surplus, "POST / HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: 0\r\n\r\n").unwrap();
+            let mut told = String::new();
+            surplus.read_to_string(&mut told).unwrap();
+            assert!(told.starts_with("HTTP/1.1 503") && told.contains(expected), "{headers}: {told}");
+        }
         open.iter_mut().for_each(|stream| assert!(ask(stream).starts_with("HTTP/1.1 200"), "the others go on"));
         drop(open.pop());
         let give_up = Instant::now() + std::time::Duration::from_secs(20);

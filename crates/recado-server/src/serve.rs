@@ -22,7 +22,9 @@ use tower::ServiceExt;
 
 use crate::connection::{Outbox, Wire, whole_answer};
 use crate::http::App;
-use crate::limits::{HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX};
+use crate::limits::{
+    HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIME_MAX, REFUSAL_ASK_TIME_MAX, REFUSAL_TIME_MAX, REFUSALS_MAX, STOP_TIME_MAX,
+};
 use crate::origin;
 use crate::problem::{Code, Problem};
 use crate::{sqs, unread};
@@ -66,7 +68,7 @@ pub(crate) async fn serve(
             Ok(place) => drop(connections.spawn(connection(stream, router.clone(), app.clone(), stop.clone(), place))),
             Err(_) => {
                 if let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() {
-                    tokio::spawn(refuse(stream, connections_max, refusal));
+                    tokio::spawn(refuse(stream, app.clone(), connections_max, refusal));
                 }
             }
         }
@@ -170,16 +172,43 @@ fn head_bytes(parts: &Parts) -> usize {
     line + lines.sum::<usize>() + "\r\n".len()
 }
 
-/// Tells a surplus connection that it is one.
-async fn refuse(mut stream: TcpStream, connections_max: usize, _refusal: OwnedSemaphorePermit) {
+/// Tells a surplus connection that it is one, in the words of what it asks; it need not ask.
+async fn refuse(stream: TcpStream, app: App, connections_max: usize, _refusal: OwnedSemaphorePermit) {
     let problem = Problem::new(Code::Overloaded, format!("{connections_max} connections are open; come back later"));
     let told = async {
-        stream.write_all(&whole_answer(&problem)).await?;
-        stream.shutdown().await?;
-        // What the client sends is read, or the close would be a reset that takes the answer with it.
-        let mut waste = [0; 1_024];
-        while stream.read(&mut waste).await? > 0 {}
-        std::io::Result::Ok(())
+        match tokio::time::timeout(REFUSAL_ASK_TIME_MAX, stream.peek(&mut [0])).await {
+            Ok(_) => refuse_request(stream, &app, &problem).await,
+            Err(_) => drop(refuse_unasked(stream, &problem).await),
+        }
     };
     let _ = tokio::time::timeout(REFUSAL_TIME_MAX, told).await;
+}
+
+async fn refuse_request(stream: TcpStream, app: &App, problem: &Problem) {
+    let service = service_fn(|request: hyper::Request<Incoming>| async {
+        let (parts, body) = request.into_parts();
+        let (body, rest) = unread::watch(body);
+        drop(body);
+        let response = || refusal(app, &parts, sqs::protocol(&parts), problem.clone());
+        // A body that does not come holds the answer back no longer than this.
+        let settled = tokio::time::timeout(REFUSAL_ASK_TIME_MAX, rest.settle(response())).await;
+        Ok::<_, Infallible>(settled.unwrap_or_else(|_| response()))
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_headers(HEAD_LINES_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(Wire::new(stream, Outbox::default())), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "surplus connection ended");
+    }
+}
+
+async fn refuse_unasked(mut stream: TcpStream, problem: &Problem) -> std::io::Result<()> {
+    stream.write_all(&whole_answer(problem)).await?;
+    stream.shutdown().await?;
+    // What the client sends is read, or the close would be a reset that takes the answer with it.
+    let mut waste = [0; 1_024];
+    while stream.read(&mut waste).await? > 0 {}
+    Ok(())
 }

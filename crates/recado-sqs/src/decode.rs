@@ -38,6 +38,15 @@ pub fn decode(call: &Call<'_>, protocol: Protocol) -> Result<Request, SqsError> 
     Request::read(known, &mut Members::new(protocol, tree, at))
 }
 
+/// The action that the head of a call names; a form may name it in its body instead.
+pub fn action_in_head(call: &Call<'_>) -> Option<Action> {
+    if call.text_header(TARGET_HEADER).is_some() {
+        return Action::named(&json_action(call));
+    }
+    let (_, action) = form_urlencoded::parse(call.query.as_bytes()).find(|(name, _)| name == "Action")?;
+    Action::named(&action)
+}
+
 fn json_action(call: &Call<'_>) -> String {
     let target = call.text_header(TARGET_HEADER).unwrap_or_default();
     target.strip_prefix(TARGET_PREFIX).unwrap_or(target).to_owned()

@@ -28,7 +28,7 @@ pub mod url;
 pub use action::Action;
 pub use answer::Answer;
 pub use call::{Call, Protocol};
-pub use decode::decode;
+pub use decode::{action_in_head, decode};
 pub use encode::{Form, encode};
 pub use error::{Code, SqsError};
 pub use request::Request;

@@ -73,7 +73,7 @@ pub(crate) async fn serve(app: &App, protocol: Protocol, request: Request<Body>)
     let (parts, body) = request.into_parts();
     let answered = match body::read(body, BODY_BYTES_MAX).await {
         Ok(body) => answer(app, protocol, &parts, &body).await,
-        Err(problem) => Err(refusal::of_request(&problem)),
+        Err(problem) => Err(refusal::of_body(&problem, &call(&parts, &[]))),
     };
     let (id, form) = (app.sqs.request_id(app), Form::of(&call(&parts, &[]), protocol));
     match answered {

@@ -1,9 +1,13 @@
 //! What the engine's refusals are in the words of SQS.
 
+use axum::http::header::CONTENT_LENGTH;
 use recado_contract::scan::mask_text;
 use recado_core::Rejection;
 use recado_shard::Error;
-use recado_sqs::{Code, SqsError};
+use recado_sqs::attributes::QueueAttributes;
+use recado_sqs::{Action, Call, Code, SqsError};
+
+use super::BODY_BYTES_MAX;
 
 use crate::problem::Problem;
 
@@ -16,6 +20,16 @@ pub(super) fn of_request(problem: &Problem) -> SqsError {
         _ => Code::MalformedInput,
     };
     SqsError::new(code, problem.detail().to_owned())
+}
+
+/// A body that could not be read, of a call without it. One of a send is too long for what it may send.
+pub(super) fn of_body(problem: &Problem, call: &Call<'_>) -> SqsError {
+    let bytes = || call.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    match recado_sqs::action_in_head(call).filter(|_| problem.status() == 413) {
+        Some(Action::SendMessageBatch) => SqsError::batch_too_long(bytes().unwrap_or(BODY_BYTES_MAX)),
+        Some(Action::SendMessage) => SqsError::message_too_long(QueueAttributes::default().message_bytes_max),
+        _ => of_request(problem),
+    }
 }
 
 /// A message that its queue has something against.

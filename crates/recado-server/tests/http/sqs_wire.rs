@@ -237,6 +237,11 @@ fn a_caller_of_the_query_protocol_that_accepts_json_gets_it() {
         body_of(&found),
         r#"{"GetQueueAttributesResponse":{"GetQueueAttributesResult":{"Attributes":[{"Name":"QueueArn","Value":"arn:aws:sqs:us-east-1:000000000000:mail"}]},"ResponseMetadata":{"RequestId":"REQUEST"}}}"#
     );
+    let nothing = get(&format!("{AT}?Action=ReceiveMessage"));
+    assert_eq!(
+        body_of(&nothing),
+        r#"{"ReceiveMessageResponse":{"ReceiveMessageResult":{"messages":null},"ResponseMetadata":{"RequestId":"REQUEST"}}}"#
+    );
     let refused = get(&format!("{AT}?Action=ListQueues"));
     assert_eq!(refused.status, 400);
     assert_eq!(
@@ -592,4 +597,17 @@ fn refusals_of_what_cannot_be_read() {
     let expected =
         (413, "com.amazon.coral.service#RequestEntityTooLargeException".into(), "RequestEntityTooLarge;Sender".into());
     assert_eq!(said(&answer), expected);
+    let of = |action: &str| head.replace("ListQueues", action);
+    let answer = server.connect().request("POST", "/", &of("SendMessageBatch"), &beyond);
+    assert_eq!(said(&answer), (400, "com.amazonaws.sqs#BatchRequestTooLong".into(), format!("{too_long};Sender")));
+    assert!(answer.text().contains("You have sent 8388609 bytes."), "{}", answer.text());
+    let answer = server.connect().request("POST", "/", &of("SendMessage"), &beyond);
+    assert_eq!(said(&answer).2, "InvalidParameterValue;Sender");
+    assert!(answer.text().contains("Message must be shorter than 1048576 bytes."), "{}", answer.text());
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    assert_eq!(
+        in_xml(&server.connect().request("POST", "/?Action=SendMessageBatch", form, &beyond)),
+        (400, too_long.into())
+    );
+    assert_eq!(in_xml(&server.connect().request("POST", "/", form, &beyond)), (413, "RequestEntityTooLarge".into()));
 }
