@@ -1,10 +1,12 @@
-//! Names of queues among all resources: `arn:aws:sqs:<region>:<account>:<name>`.
+//! Names of queues among all resources: `arn:<partition>:sqs:<region>:<account>:<name>`.
 
 use std::fmt;
 
 /// The ARN of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Arn {
+    /// `aws`, or another that begins so.
+    pub partition: String,
     /// Such as `us-east-1`.
     pub region: String,
     /// 12 digits.
@@ -14,6 +16,17 @@ pub struct Arn {
 }
 
 impl Arn {
+    /// Of a queue in the partition that the region is in.
+    pub fn new(region: &str, account: &str, name: &str) -> Self {
+        let partition = match region {
+            _ if region.starts_with("cn-") => "aws-cn",
+            _ if region.starts_with("us-gov-") => "aws-us-gov",
+            _ => "aws",
+        };
+        let [partition, region, account, name] = [partition, region, account, name].map(str::to_owned);
+        Self { partition, region, account, name }
+    }
+
     /// Reads one; of any partition.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(6, ':');
@@ -27,12 +40,12 @@ impl Arn {
         if !crate::url::is_account(account) || !crate::url::can_be_name(name) {
             return None;
         }
-        Some(Self { region: region.to_owned(), account: account.to_owned(), name: name.to_owned() })
+        Some(Self { partition: partition.to_owned(), ..Self::new(region, account, name) })
     }
 }
 
 impl fmt::Display for Arn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "arn:aws:sqs:{}:{}:{}", self.region, self.account, self.name)
+        write!(f, "arn:{}:sqs:{}:{}:{}", self.partition, self.region, self.account, self.name)
     }
 }

@@ -137,11 +137,25 @@ impl QueueAttributes {
         Ok(())
     }
 
-    /// The first of those given whose value is another here: a second CreateQueue must not have one.
-    pub fn first_difference(&self, given: &GivenAttributes) -> Option<AttributeName> {
+    /// The first of those given whose value is another here: a second CreateQueue must not have one. Two ARNs may name
+    /// one queue.
+    pub fn first_difference(
+        &self,
+        given: &GivenAttributes,
+        is_one_queue: impl Fn(&Arn, &Arn) -> bool,
+    ) -> Option<AttributeName> {
         let differs = |(name, attribute): &(AttributeName, &Attribute)| {
             let mut changed = self.clone();
-            changed.apply(*name, attribute).is_err() || changed != *self
+            let applied = changed.apply(*name, attribute);
+            if let (Some(changed), Some(own)) = (&mut changed.redrive, &self.redrive) {
+                adopt(&mut changed.target, &own.target, &is_one_queue);
+            }
+            if let (Some(RedriveAllowPolicy::Queues(changed)), Some(RedriveAllowPolicy::Queues(own))) =
+                (&mut changed.redrive_allow, &self.redrive_allow)
+            {
+                changed.iter_mut().zip(own).for_each(|(changed, own)| adopt(changed, own, &is_one_queue));
+            }
+            applied.is_err() || changed != *self
         };
         given.iter().find(differs).map(|(name, _)| name)
     }
@@ -220,6 +234,13 @@ impl QueueAttributes {
             }
             _ => None,
         }
+    }
+}
+
+/// The queue's own ARN instead of another that names it.
+fn adopt(arn: &mut Arn, own: &Arn, is_one_queue: impl Fn(&Arn, &Arn) -> bool) {
+    if is_one_queue(arn, own) {
+        arn.clone_from(own);
     }
 }
 

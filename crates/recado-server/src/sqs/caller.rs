@@ -89,9 +89,9 @@ impl Caller {
         let parts = || {
             let (rest, account) = native.rsplit_once(':')?;
             let (name, region) = rest.rsplit_once(':')?;
-            Some(Arn { region: region.to_owned(), account: account.to_owned(), name: name.to_owned() })
+            Some(Arn::new(region, account, name))
         };
-        let own = || Arn { region: self.region.clone(), account: self.account.clone(), name: native.to_owned() };
+        let own = || Arn::new(&self.region, &self.account, native);
         if self.isolate { parts().unwrap_or_else(own) } else { own() }
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use recado_core::{Action, Actor, Answer as Told, Condition, JobState, NamesQuery, NewTask, Query};
 use recado_sqs::answer::QueueUrls;
+use recado_sqs::arn::Arn;
 use recado_sqs::attributes::QueueAttributes;
 use recado_sqs::page::Page;
 use recado_sqs::request::{CreateQueue, DeleteQueue, GetQueueUrl, ListDeadLetterSourceQueues, ListQueues, PurgeQueue};
@@ -55,21 +56,22 @@ pub(super) async fn create(app: &App, caller: &Caller, asked: CreateQueue) -> Re
     match queue::look(app, &native).await {
         Err(error) if error.code() == Code::QueueDoesNotExist => {}
         Err(error) => return Err(error),
-        Ok(there) => return same(&there, &asked).map(|()| created()),
+        Ok(there) => return same(caller, &there, &asked).map(|()| created()),
     }
     if app.sqs.config.sixty_second_rules && app.sqs.resting.rests(&native) {
         return Err(SqsError::queue_deleted_recently());
     }
     if !queue::make(app, caller, &native, Stored::new(attributes, asked.tags.clone())).await? {
         // Another caller was faster.
-        same(&queue::look(app, &native).await?, &asked)?;
+        same(caller, &queue::look(app, &native).await?, &asked)?;
     }
     Ok(created())
 }
 
 /// A second CreateQueue finds the queue, if it asks for nothing else.
-fn same(there: &queue::Queue, asked: &CreateQueue) -> Result<(), SqsError> {
-    match there.attributes.first_difference(&asked.attributes) {
+fn same(caller: &Caller, there: &queue::Queue, asked: &CreateQueue) -> Result<(), SqsError> {
+    let is_one_queue = |one: &Arn, other: &Arn| caller.native_of_arn(one) == caller.native_of_arn(other);
+    match there.attributes.first_difference(&asked.attributes, is_one_queue) {
         Some(attribute) => Err(SqsError::queue_name_exists(attribute.name())),
         None => Ok(()),
     }

@@ -1,5 +1,7 @@
 //! Tasks that move messages out of a dead-letter queue.
 
+use std::sync::Arc;
+
 use recado_core::{Action, Actor, Answer as Told, Command, NewTask, Query, Rate, Reply, TaskState, TaskView};
 use recado_shard::Error;
 use recado_sqs::answer::{MoveStatus, MoveTask};
@@ -9,6 +11,7 @@ use recado_sqs::task_handle::TaskHandle;
 use recado_sqs::{Answer, Code, SqsError};
 
 use super::caller::Caller;
+use super::queue::Queue;
 use super::{queue, refusal, uuid};
 use crate::http::App;
 
@@ -16,11 +19,12 @@ use crate::http::App;
 const TASK_UUID: u128 = 0x7265_6361_646f_7000 << 64;
 
 pub(super) async fn start(app: &App, caller: &Caller, asked: &StartMessageMoveTask) -> Result<Answer, SqsError> {
-    let source = native(app, caller, &asked.source, "SourceArn").await?;
+    let source = queue_of(app, caller, &asked.source, "SourceArn").await?;
     let destination = match &asked.destination {
-        Some(arn) => Some(native(app, caller, arn, "DestinationArn").await?),
+        Some(arn) => Some(destination(app, caller, arn, &source).await?),
         None => None,
     };
+    let source = source.native.clone();
     let rate = asked.messages_per_second.map(|jobs| Rate { jobs, per_ms: 1_000 });
     let (action, actor) = (Action::Move { destination, rate }, Actor(Some("sqs".into())));
     let task = NewTask { queue: source, action, reason: None, actor };
@@ -30,10 +34,23 @@ pub(super) async fn start(app: &App, caller: &Caller, asked: &StartMessageMoveTa
     }
 }
 
+/// Where a move may go: to another queue of the same kind.
+async fn destination(app: &App, caller: &Caller, arn: &Arn, source: &Queue) -> Result<Box<str>, SqsError> {
+    let queue = queue_of(app, caller, arn, "DestinationArn").await?;
+    let refused = |reason: &str| Err(SqsError::invalid_value(arn, "DestinationArn", reason));
+    if queue.native == source.native {
+        return refused("Destination queue must be another queue than the source.");
+    }
+    if queue.is_fifo() != source.is_fifo() {
+        return refused("Destination queue must be same type of queue as the source.");
+    }
+    Ok(queue.native.clone())
+}
+
 pub(super) async fn cancel(app: &App, caller: &Caller, asked: &CancelMessageMoveTask) -> Result<Answer, SqsError> {
-    let source = native(app, caller, &asked.task.source, "SourceArn").await?;
+    let source = queue_of(app, caller, &asked.task.source, "SourceArn").await?;
     let wanted = |view: &TaskView| asked.task.task_id == task_uuid(view) && view.state == TaskState::Running;
-    let views = views(app, source).await?;
+    let views = views(app, source.native.clone()).await?;
     let id = views.iter().find(|view| wanted(view)).ok_or_else(SqsError::task_not_found)?.id;
     let command = Command::CancelTask { task: id, actor: Actor(Some("sqs".into())) };
     match app.shard.call(command).await.map_err(refusal::of)? {
@@ -43,17 +60,16 @@ pub(super) async fn cancel(app: &App, caller: &Caller, asked: &CancelMessageMove
 }
 
 pub(super) async fn list(app: &App, caller: &Caller, asked: &ListMessageMoveTasks) -> Result<Answer, SqsError> {
-    let source = native(app, caller, &asked.source, "SourceArn").await?;
-    let views = views(app, source).await?;
+    let source = queue_of(app, caller, &asked.source, "SourceArn").await?;
+    let views = views(app, source.native.clone()).await?;
     let shown = views.iter().take(asked.max as usize).map(|view| show(caller, view, &asked.source));
     Ok(Answer::ListMessageMoveTasks(shown.collect()))
 }
 
-/// The engine's name of the queue of an ARN, which must be there.
-async fn native(app: &App, caller: &Caller, arn: &Arn, parameter: &str) -> Result<Box<str>, SqsError> {
-    let native = caller.native_of_arn(arn);
-    match queue::find_native(app, &native).await {
-        Ok(_) => Ok(native),
+/// The queue of an ARN, which must be there.
+async fn queue_of(app: &App, caller: &Caller, arn: &Arn, parameter: &str) -> Result<Arc<Queue>, SqsError> {
+    match queue::find_native(app, &caller.native_of_arn(arn)).await {
+        Ok(queue) => Ok(queue),
         Err(error) if error.code() == Code::QueueDoesNotExist => Err(SqsError::arn_not_found(parameter)),
         Err(error) => Err(error),
     }

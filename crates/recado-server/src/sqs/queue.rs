@@ -9,6 +9,7 @@ use recado_core::{
     Revisions, Settings, Source, SqsQueue, Visibility,
 };
 use recado_shard::Error;
+use recado_sqs::arn::Arn;
 use recado_sqs::attributes::{AttributeName, QueueAttributes, RedrivePolicy};
 use recado_sqs::tags::Tags;
 use recado_sqs::url::Address;
@@ -228,7 +229,10 @@ pub(super) async fn change(
         change(&mut stored)?;
         if stored.attributes != before.attributes {
             check_change(&queue, &stored.attributes)?;
-            check_redrive(app, caller, &native, &stored.attributes).await?;
+            // An old policy is no matter of this change, whatever became of its target.
+            if stored.attributes.redrive != before.attributes.redrive {
+                check_redrive(app, caller, &native, &stored.attributes).await?;
+            }
             stored.modified_at_s = time::now() / 1_000;
         }
         let options = stored.into_options(caller, &queue.options, queue.is_made_here)?;
@@ -249,12 +253,16 @@ fn check_change(queue: &Queue, after: &QueueAttributes) -> Result<(), SqsError> 
     Ok(())
 }
 
-/// A redrive policy names a queue that is there, of the same kind, and that lets itself be named.
+/// A redrive policy names another queue that is there, of the same kind, and that lets itself be named.
 async fn check_redrive(app: &App, caller: &Caller, native: &str, attributes: &QueueAttributes) -> Result<(), SqsError> {
     let Some(policy) = &attributes.redrive else { return Ok(()) };
     let RedrivePolicy { target, .. } = policy;
     let refused = |reason: &str| SqsError::invalid_value(policy, AttributeName::RedrivePolicy.name(), reason);
-    let target = match find_native(app, &caller.native_of_arn(target)).await {
+    let target = caller.native_of_arn(target);
+    if *target == *native {
+        return Err(refused("A queue cannot be its own dead letter target."));
+    }
+    let target = match find_native(app, &target).await {
         Ok(target) => target,
         Err(error) if error.code() == Code::QueueDoesNotExist => {
             return Err(refused("Dead letter target does not exist."));
@@ -264,7 +272,8 @@ async fn check_redrive(app: &App, caller: &Caller, native: &str, attributes: &Qu
     if target.is_fifo() != attributes.fifo.is_some() {
         return Err(refused("Dead-letter queue must be same type of queue as the source."));
     }
-    if target.attributes.redrive_allow.as_ref().is_some_and(|policy| !policy.allows(&caller.arn(native))) {
+    let is_this = |arn: &Arn| *caller.native_of_arn(arn) == *native;
+    if target.attributes.redrive_allow.as_ref().is_some_and(|policy| !policy.allows(is_this)) {
         return Err(refused("Queue does not have permissions to use the dead letter target."));
     }
     Ok(())

@@ -262,6 +262,119 @@ fn a_redrive_policy_hands_off_and_is_shown_in_both_worlds() {
 }
 
 #[test]
+fn a_redrive_policy_is_checked_when_it_changes() {
+    let server = start();
+    let dlq = server.make("dlq", &json!({}));
+    server.make("dlq.fifo", &json!({ "FifoQueue": "true" }));
+    let url = server.make("mail", &json!({ "RedrivePolicy": redrive("dlq", 3) }));
+    let set = |url: &str, name: &str, value: &str| {
+        server.sqs("SetQueueAttributes", &json!({ "QueueUrl": url, "Attributes": { name: value } }))
+    };
+    let refused = |policy: &str, reason: &str| {
+        let asked = json!({ "QueueUrl": url, "Attributes": { "RedrivePolicy": policy } });
+        let (status, code, message) = server.sqs_refused("SetQueueAttributes", &asked);
+        assert_eq!((status, code.as_str()), (400, "InvalidParameterValue"));
+        assert!(message.ends_with(reason), "{message}");
+    };
+    refused(&redrive("dlq.fifo", 3), "Dead-letter queue must be same type of queue as the source.");
+    refused(&redrive("mail", 3), "A queue cannot be its own dead letter target.");
+    refused(&redrive("none", 3), "Dead letter target does not exist.");
+    let myself = json!({ "QueueName": "other", "Attributes": { "RedrivePolicy": redrive("other", 3) } });
+    assert_eq!(server.sqs_refused("CreateQueue", &myself).1, "InvalidParameterValue");
+
+    let denied = "Queue does not have permissions to use the dead letter target.";
+    let by_queue = |arn: &str| json!({ "redrivePermission": "byQueue", "sourceQueueArns": [arn] }).to_string();
+    for allow in [r#"{"redrivePermission":"denyAll"}"#, &by_queue("arn:aws:sqs:us-east-1:000000000000:other")] {
+        assert_eq!(set(&dlq, "RedriveAllowPolicy", allow).status, 200);
+        refused(&redrive("dlq", 4), denied);
+        assert_eq!(set(&url, "VisibilityTimeout", "7").status, 200, "the policy stays as it was");
+        assert_eq!(set(&url, "RedrivePolicy", &redrive("dlq", 3)).status, 200, "the policy stays as it was");
+    }
+    // Whatever its region and account.
+    assert_eq!(set(&dlq, "RedriveAllowPolicy", &by_queue("arn:aws:sqs:eu-west-1:111111111111:mail")).status, 200);
+    assert_eq!(set(&url, "RedrivePolicy", &redrive("dlq", 4)).status, 200);
+    let foreign = redrive("dlq", 4).replace("aws:sqs:us-east-1:000000000000", "aws-cn:sqs:cn-north-1:111111111111");
+    assert_eq!(server.make("mail", &json!({ "RedrivePolicy": foreign })), url);
+    server.make("abroad", &json!({ "RedrivePolicy": redrive("mail", 2).replace("aws:sqs", "aws-cn:sqs") }));
+    let abroad = server.attribute("http://localhost/000000000000/abroad", "RedrivePolicy");
+    assert!(abroad.as_str().unwrap().contains("arn:aws-cn:sqs:us-east-1:000000000000:mail"), "{abroad}");
+
+    server.sqs_ok("DeleteQueue", &json!({ "QueueUrl": dlq }));
+    assert_eq!(set(&url, "DelaySeconds", "1").status, 200);
+    let allow = json!({ "QueueUrl": url, "Label": "l", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"] });
+    server.sqs_ok("AddPermission", &allow);
+    server.sqs_ok("RemovePermission", &json!({ "QueueUrl": url, "Label": "l" }));
+    refused(&redrive("dlq", 5), "Dead letter target does not exist.");
+}
+
+/// A dead-letter queue with these messages, and its ARN.
+fn dead_letters(server: &Server, fifo: bool, bodies: &[&str]) -> String {
+    let (suffix, kind) = if fifo { (".fifo", json!({ "FifoQueue": "true" })) } else { ("", json!({})) };
+    let dlq = server.make(&format!("dlq{suffix}"), &kind);
+    let mut source = kind;
+    source["RedrivePolicy"] = redrive(&format!("dlq{suffix}"), 1).into();
+    server.make(&format!("mail{suffix}"), &source);
+    for body in bodies {
+        server.send(&dlq, body);
+    }
+    format!("arn:aws:sqs:us-east-1:000000000000:dlq{suffix}")
+}
+
+#[test]
+fn a_move_goes_to_another_queue_of_the_same_kind() {
+    let server = start();
+    let (dlq, fifo) = (dead_letters(&server, false, &["1", "2"]), dead_letters(&server, true, &[]));
+    let refused = |source: &str, destination: &str, reason: &str| {
+        let asked = json!({ "SourceArn": source, "DestinationArn": destination });
+        let (status, code, message) = server.sqs_refused("StartMessageMoveTask", &asked);
+        assert_eq!((status, code.as_str()), (400, "InvalidParameterValue"));
+        assert!(message.ends_with(reason), "{message}");
+    };
+    let same_type = "Destination queue must be same type of queue as the source.";
+    refused(&dlq, &dlq.replace(":dlq", ":mail.fifo"), same_type);
+    refused(&fifo, &dlq.replace(":dlq", ":mail"), same_type);
+    refused(&dlq, &dlq, "Destination queue must be another queue than the source.");
+    let nowhere = json!({ "SourceArn": dlq, "DestinationArn": dlq.replace(":dlq", ":none") });
+    assert_eq!(server.sqs_refused("StartMessageMoveTask", &nowhere).1, "ResourceNotFoundException");
+
+    let destination = dlq.replace(":dlq", ":elsewhere");
+    let elsewhere = server.make("elsewhere", &json!({}));
+    server.sqs_ok("StartMessageMoveTask", &json!({ "SourceArn": dlq, "DestinationArn": destination }));
+    let tasks = || server.sqs_ok("ListMessageMoveTasks", &json!({ "SourceArn": dlq }))["Results"].clone();
+    until("the move ends", || tasks()[0]["Status"] == "COMPLETED");
+    assert_eq!(tasks()[0]["DestinationArn"], destination);
+    assert_eq!(tasks()[0]["ApproximateNumberOfMessagesMoved"], 2);
+    assert_eq!(server.take(&elsewhere, 10).len(), 2);
+}
+
+#[test]
+fn a_move_is_alone_and_ends_when_it_is_cancelled_or_its_destination_goes() {
+    let server = start();
+    let dlq = dead_letters(&server, false, &["1", "2", "3"]);
+    let elsewhere = server.make("elsewhere", &json!({}));
+    let slowly = json!({
+        "SourceArn": dlq, "DestinationArn": dlq.replace(":dlq", ":elsewhere"), "MaxNumberOfMessagesPerSecond": 1
+    });
+    let tasks =
+        || server.sqs_ok("ListMessageMoveTasks", &json!({ "SourceArn": dlq, "MaxResults": 10 }))["Results"].clone();
+    let task = server.sqs_ok("StartMessageMoveTask", &slowly);
+    let (_, code, message) = server.sqs_refused("StartMessageMoveTask", &slowly);
+    assert_eq!(code, "InvalidParameterValue");
+    assert!(message.starts_with("There is already a task running."), "{message}");
+    let moved = server.sqs_ok("CancelMessageMoveTask", &task)["ApproximateNumberOfMessagesMoved"].as_u64().unwrap();
+    assert!(moved < 3, "{moved}");
+    let cancelled = tasks()[0].clone();
+    assert_eq!((&cancelled["Status"], &cancelled["TaskHandle"]), (&json!("CANCELLED"), &Value::Null));
+    assert_eq!(server.sqs_refused("CancelMessageMoveTask", &task).1, "ResourceNotFoundException");
+
+    server.sqs_ok("StartMessageMoveTask", &slowly);
+    server.sqs_ok("DeleteQueue", &json!({ "QueueUrl": elsewhere }));
+    until("the move fails", || tasks()[0]["Status"] == "FAILED");
+    assert_eq!(tasks()[0]["FailureReason"], "AWS.SimpleQueueService.NonExistentQueue");
+    assert_eq!(tasks().as_array().unwrap().len(), 2, "the latest is first");
+}
+
+#[test]
 fn a_fifo_queue_keeps_order_locks_groups_and_deduplicates() {
     let server = start();
     let fifo = json!({ "FifoQueue": "true", "ContentBasedDeduplication": "true" });
@@ -474,6 +587,65 @@ fn with_keys_a_request_must_be_signed_with_one() {
     assert_eq!(refused(""), (403, "MissingAuthenticationToken;Sender".into()));
     assert_eq!(refused(&signed("AKIAOTHER")), (403, "InvalidClientTokenId;Sender".into()));
     assert_eq!(refused(&signed("AKIAKNOWN")), (403, "SignatureDoesNotMatch;Sender".into()));
+}
+
+/// What others of this protocol write, and what the service takes.
+#[test]
+fn requests_are_read_as_old_clients_write_them() {
+    let server = start();
+    let url = server.make("mail", &json!({}));
+    server
+        .query_ok("/000000000000/mail", "Action=SetQueueAttributes&Attribute.Name=VisibilityTimeout&Attribute.Value=7");
+    assert_eq!(server.attribute(&url, "VisibilityTimeout"), "7");
+    server.query_ok("/000000000000/mail", "Action=TagQueue&Tag.Key=team&Tag.Value=billing");
+    let slash = format!("{url}/");
+    assert_eq!(server.sqs_ok("ListQueueTags", &json!({ "QueueUrl": slash }))["Tags"], json!({ "team": "billing" }));
+    assert!(server.query_ok("/000000000000/mail/", "Action=ListQueueTags").contains("<Key>team</Key>"));
+    let owner = json!({ "QueueName": "mail", "QueueOwnerAWSAccountId": "me" });
+    assert_eq!(server.sqs_refused("GetQueueUrl", &owner).1, "InvalidParameterValue");
+}
+
+/// A URL that is signed now.
+fn presigned(host: &str, key: &str, secret: &str) -> String {
+    use hmac::{Hmac, KeyInit, Mac};
+    use sha2::{Digest, Sha256};
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hmac = |key: &[u8], text: &str| {
+        Hmac::<Sha256>::new_from_slice(key).unwrap().chain_update(text).finalize().into_bytes().to_vec()
+    };
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let date = &time[..8];
+    let scope = format!("{date}/us-east-1/sqs/aws4_request");
+    let query = format!(
+        "Action=ListQueues&Version=2012-11-05&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={key}%2F{}\
+         &X-Amz-Date={time}&X-Amz-Expires=60&X-Amz-SignedHeaders=host",
+        scope.replace('/', "%2F")
+    );
+    let canonical = format!("GET\n/\n{query}\nhost:{host}\n\nhost\n{}", hex(&Sha256::digest(b"")));
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
+    let start = format!("AWS4{secret}").into_bytes();
+    let key = [date, "us-east-1", "sqs", "aws4_request"].iter().fold(start, |key, part| hmac(&key, part));
+    format!("/?{query}&X-Amz-Signature={}", hex(&hmac(&key, &text)))
+}
+
+#[test]
+fn a_presigned_url_is_taken_as_it_was_signed() {
+    let server = Server::start_with(|config| {
+        config.sqs.keys.insert("AKIAKNOWN".into(), "secret".into());
+    });
+    let get = |url: &str, host: &str| server.connect().request("GET", url, &format!("host: {host}\r\n"), b"");
+    let url = presigned("localhost:7070", "AKIAKNOWN", "secret");
+    let listed = get(&url, "localhost:7070");
+    assert_eq!(listed.status, 200, "{}", listed.text());
+    assert!(listed.text().contains("<ListQueuesResponse"), "{}", listed.text());
+    let refused = |answer: Answer, code: &str| {
+        assert_eq!(answer.status, 403);
+        assert!(answer.text().contains(&format!("<Code>{code}</Code>")), "{}", answer.text());
+    };
+    refused(get(&url, "127.0.0.1:7070"), "SignatureDoesNotMatch");
+    refused(get(&url.replace("ListQueues", "DeleteQueue"), "localhost:7070"), "SignatureDoesNotMatch");
+    refused(get(&presigned("localhost", "AKIAKNOWN", "other"), "localhost"), "SignatureDoesNotMatch");
+    refused(get(&presigned("localhost", "AKIAOTHER", "secret"), "localhost"), "InvalidClientTokenId");
 }
 
 #[test]

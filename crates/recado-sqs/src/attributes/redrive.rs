@@ -96,12 +96,12 @@ impl RedriveAllowPolicy {
         }
     }
 
-    /// Whether it may be the dead-letter queue of this one.
-    pub fn allows(&self, source: &Arn) -> bool {
+    /// Whether it may be the dead-letter queue of the one whose ARN is told by `is_source`.
+    pub fn allows(&self, is_source: impl Fn(&Arn) -> bool) -> bool {
         match self {
             Self::All => true,
             Self::None => false,
-            Self::Queues(arns) => arns.contains(source),
+            Self::Queues(arns) => arns.iter().any(is_source),
         }
     }
 }

@@ -216,13 +216,13 @@ fn redrive_allow_policies() {
         created(json!({ "RedriveAllowPolicy": value.to_string() })).map(|queue| queue.redrive_allow.unwrap())
     };
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
-    let source = Arn::parse(&arn("email")).unwrap();
+    let is_email = |arn: &Arn| arn.name == "email";
     let by_queue = |arns: Vec<String>| policy(json!({ "redrivePermission": "byQueue", "sourceQueueArns": arns }));
     assert_eq!(policy(json!({})), Ok(RedriveAllowPolicy::All));
-    assert!(policy(json!({ "redrivePermission": "allowAll" })).unwrap().allows(&source));
-    assert!(!policy(json!({ "redrivePermission": "denyAll" })).unwrap().allows(&source));
-    assert!(by_queue(vec![arn("email")]).unwrap().allows(&source));
-    assert!(!by_queue((0..10).map(|n| arn(&n.to_string())).collect()).unwrap().allows(&source));
+    assert!(policy(json!({ "redrivePermission": "allowAll" })).unwrap().allows(is_email));
+    assert!(!policy(json!({ "redrivePermission": "denyAll" })).unwrap().allows(is_email));
+    assert!(by_queue(vec![arn("email")]).unwrap().allows(is_email));
+    assert!(!by_queue((0..10).map(|n| arn(&n.to_string())).collect()).unwrap().allows(is_email));
     for refused in [
         by_queue((0..11).map(|n| arn(&n.to_string())).collect()),
         by_queue(vec![]),
@@ -239,26 +239,36 @@ fn redrive_allow_policies() {
 
 #[test]
 fn what_a_second_creation_may_not_change() {
+    let redrive =
+        |arn: &str, receives: u32| json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives }).to_string();
+    let allow = |arn: &str| json!({ "redrivePermission": "byQueue", "sourceQueueArns": [arn] }).to_string();
     let queue = created(json!({
         "FifoQueue": "true",
         "DelaySeconds": "5",
+        "RedriveAllowPolicy": allow("arn:aws:sqs:us-east-1:000000000000:a"),
         "Policy": r#"{"Version":"1","Id":"x"}"#,
         "RedrivePolicy": json!({ "deadLetterTargetArn": DEAD, "maxReceiveCount": 3 }).to_string(),
         "KmsMasterKeyId": "k",
     }))
     .unwrap();
-    let differs = |attributes: Value| queue.first_difference(&given(&attributes).unwrap());
+    let differs =
+        |attributes: Value| queue.first_difference(&given(&attributes).unwrap(), |one, other| one.name == other.name);
     for same in [
         json!({}),
         json!({ "FifoQueue": "true", "DelaySeconds": "5" }),
         json!({ "VisibilityTimeout": "30" }),
         json!({ "Policy": r#"{ "Id": "x", "Version": "1" }"# }),
         json!({ "RedrivePolicy": json!({ "maxReceiveCount": "3", "deadLetterTargetArn": DEAD }).to_string() }),
+        json!({ "RedrivePolicy": redrive("arn:aws-cn:sqs:cn-north-1:111111111111:dead", 3) }),
+        json!({ "RedriveAllowPolicy": allow("arn:aws:sqs:eu-west-1:111111111111:a") }),
         json!({ "KmsMasterKeyId": "k", "SqsManagedSseEnabled": "false" }),
     ] {
         assert_eq!(differs(same.clone()), None, "{same}");
     }
     assert_eq!(differs(json!({ "DelaySeconds": "6" })), Some(AttributeName::DelaySeconds));
+    assert_eq!(differs(json!({ "RedrivePolicy": redrive(DEAD, 4) })), Some(AttributeName::RedrivePolicy));
+    let other = json!({ "RedriveAllowPolicy": allow("arn:aws:sqs:us-east-1:000000000000:b") });
+    assert_eq!(differs(other), Some(AttributeName::RedriveAllowPolicy));
     assert_eq!(differs(json!({ "Policy": "" })), Some(AttributeName::Policy));
     assert_eq!(differs(json!({ "KmsMasterKeyId": "" })), Some(AttributeName::KmsMasterKeyId));
     assert_eq!(
@@ -267,7 +277,7 @@ fn what_a_second_creation_may_not_change() {
     );
     let standard = QueueAttributes::default();
     let fifo = given(&json!({ "FifoQueue": "true" })).unwrap();
-    assert_eq!(standard.first_difference(&fifo), Some(AttributeName::FifoQueue));
+    assert_eq!(standard.first_difference(&fifo, Arn::eq), Some(AttributeName::FifoQueue));
 }
 
 #[test]
