@@ -54,7 +54,10 @@ fn in_time(ledger: &Ledger<'_>, job: &Story<'_>, said: &Said<'_>) -> Verdict {
     let Request::Receive(receive) = ledger.ops[hold.op].request else { return Ok(()) };
     let settings = &ledger.options.queues[usize::from(settle.queue)];
     let deliveries_max = settings.iter().map(|setting| setting.max_deliveries).min().unwrap_or(0);
-    let may_be_dead = hold.job.attempts >= hold.job.max_attempts || hold.job.deliveries >= deliveries_max;
+    // A queue that was configured since may leave it fewer attempts than it was told.
+    let attempts_max = settings.iter().map(|setting| setting.max_attempts).min().unwrap_or(0);
+    let may_be_dead =
+        hold.job.attempts >= hold.job.max_attempts.min(attempts_max) || hold.job.deliveries >= deliveries_max;
     let longest_ms = settings.iter().map(|setting| setting.visibility_ms).max().unwrap_or(0);
     let until = hold.at + receive.visibility_ms.unwrap_or(longest_ms) * MILLI;
     let is_longer = job.said.iter().any(|other| other.is_extend() && other.what.fence == settle.fence)
