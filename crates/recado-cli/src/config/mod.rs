@@ -384,24 +384,32 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
             types: BTreeMap::new(),
         });
     };
-    let told = |pointer: &str, checked: Result<(), server::OptionErrors>| {
+    let told = |section: &str, pointer: &str, checked: Result<(), server::OptionErrors>| {
         checked.map_err(|errors| {
-            let told = |(inner, why): (String, String)| format!("{}: {why}", file.line(&format!("{pointer}{inner}")));
+            let told = |(inner, why): (String, String)| {
+                let option = inner.trim_start_matches('/').replace('/', ".");
+                format!("{}: [{section}] {option}: {why}", file.line(&format!("{pointer}{inner}")))
+            };
             Failure::bad_data(errors.into_iter().map(told).collect::<Vec<_>>().join("\n"))
         })
     };
-    let check = |pointer: &str, options: &Value| {
-        told(pointer, server::check_options(options))?;
+    let check = |section: &str, pointer: &str, options: &Value| {
+        told(section, pointer, server::check_options(options))?;
         known_limits(file, pointer, options)
     };
-    check("/defaults", &file.defaults)?;
+    check("defaults", "/defaults", &file.defaults)?;
     for (what, section, members) in [("queue", "queues", &file.queues), ("limit", "limits", &file.limits)] {
         for (name, options) in members {
             let pointer = format!("/{section}/{}", file::escape(name));
             if let Err(why) = server::check_name(name) {
                 return Err(file.wrong(&pointer, format!("{what} `{name}`: {why}")));
             }
-            if what == "queue" { check(&pointer, options)? } else { told(&pointer, server::check_limit(options))? }
+            let section = format!("{section}.{name}");
+            if what == "queue" {
+                check(&section, &pointer, options)?;
+            } else {
+                told(&section, &pointer, server::check_limit(options))?;
+            }
         }
     }
     Ok(Queues {

@@ -16,9 +16,11 @@ pub(crate) struct Capture {
 impl Capture {
     /// Takes more, as far as there is room; false when there was not.
     pub(crate) fn push(&mut self, piece: &[u8]) -> bool {
+        // Whitespace around a value is no part of it.
+        let piece = if self.kept.is_empty() { piece.trim_ascii_start() } else { piece };
         let room = RESULT_BYTES_MAX - self.kept.len();
         self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
-        self.is_cut |= piece.len() > room;
+        self.is_cut |= piece.len() > room && !piece[room..].trim_ascii().is_empty();
         !self.is_cut
     }
 
@@ -69,6 +71,10 @@ mod tests {
     fn a_result_has_a_limit() {
         let long = format!("\"{}\"", "x".repeat(RESULT_BYTES_MAX - 2));
         assert_eq!(result(&[long.as_bytes()]), (Some(long.clone()), false));
-        assert_eq!(result(&[long.as_bytes(), b"\n"]), (None, true));
+        // What is around it does not count.
+        assert_eq!(result(&[b"\n", b" \n", long.as_bytes(), b"\n", b" "]), (Some(long.clone()), false));
+        for more in [&[long.as_bytes(), b"x"][..], &[long.as_bytes(), b"\n", b"x"], &[long.as_bytes(), b"\nx"]] {
+            assert_eq!(result(more), (None, true));
+        }
     }
 }

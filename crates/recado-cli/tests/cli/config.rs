@@ -41,9 +41,10 @@ fn bad_queue_options_name_their_line_and_the_nearest_option() {
     };
     refused(
         "[queues.email]\nmaxAttempts = 3\nvisibiltyTimeout = \"30s\"\n",
-        &["recado.toml line 3", "visibilityTimeout"],
+        &["recado.toml line 3: [queues.email] visibiltyTimeout: ", "`visibilityTimeout`"],
     );
-    refused("[defaults]\nmaxAttempts = 0\n", &["recado.toml line 2"]);
+    refused("[defaults]\nmaxAttempts = 0\n", &["recado.toml line 2: [defaults] maxAttempts: must be from 1 to 1000"]);
+    refused("[queues.a]\nbackoff = { base = \"x\" }\n", &["recado.toml line 2: [queues.a] backoff.base: "]);
     refused("[queues.\"no spaces\"]\nmaxAttempts = 3\n", &["recado.toml line 1", "no spaces"]);
 }
 

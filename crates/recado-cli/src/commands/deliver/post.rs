@@ -103,6 +103,8 @@ fn retry(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Retry {
         return Retry::Never;
     }
     let after = headers.get(RETRY_AFTER).and_then(|value| retry_after(value, now));
+    // A time that has come says nothing of when to come back: without a wait all attempts would be used up at once.
+    let after = after.filter(|after| !after.is_zero());
     after.map_or(Retry::Backoff, |after| Retry::After(after.min(RETRY_AFTER_MAX)))
 }
 
@@ -153,11 +155,11 @@ mod tests {
             (408, "", Retry::Backoff),
             (425, "1", after(1)),
             (429, "120", after(120)),
-            (429, "0", after(0)),
+            (429, "0", Retry::Backoff),
             (429, "99999999999999999999", after(86_400)),
             (500, "", Retry::Backoff),
             (503, "Sun, 06 Nov 1994 08:50:37 GMT", after(60)),
-            (503, "Sun, 06 Nov 1994 08:49:00 GMT", after(0)),
+            (503, "Sun, 06 Nov 1994 08:49:00 GMT", Retry::Backoff),
             (503, "Fri, 31 Dec 9999 23:59:59 GMT", after(86_400)),
             (503, "soon", Retry::Backoff),
             (503, "-1", Retry::Backoff),
