@@ -7,9 +7,19 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_ascii_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(2))
+        .filter(|(distance, candidate)| *distance <= slips_max(word.len().min(candidate.len())))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// Slips of which a word of this length may be made: where most of it differs, another was meant.
+fn slips_max(length: usize) -> usize {
+    match length {
+        0..=2 => 0,
+        3..=4 => 1,
+        5..=8 => 2,
+        _ => length / 3,
+    }
 }
 
 /// What to say of a word that is not known: the nearest that is, or what there is to choose from.
@@ -33,6 +43,9 @@ mod tests {
             ("payloadcache", Some("payloadCache")),
             ("dat", Some("data")),
             ("entirely-other", None),
+            ("ab", None),
+            ("date", Some("data")),
+            ("mate", None),
         ] {
             assert_eq!(nearest(word, known), expected, "{word}");
         }

@@ -394,7 +394,7 @@ impl From<Rejection> for Problem {
                 let mut problem = new(Code::QueueFull).sized(limit, Some(actual));
                 problem.0.reason = Some(reason.to_owned());
                 // What has to be acted upon does not drain by itself.
-                let acts = ["dead-letter-max", "idempotency-max", "lanes", "producers"].contains(&reason);
+                let acts = ["dead-letter-max", "idempotency-max", "lanes", "guards", "producers"].contains(&reason);
                 if acts { problem.retry_after(ACTED_UPON) } else { problem }
             }
             Rejection::SchemaInUse { .. } => new(Code::SchemaInUse),
@@ -412,7 +412,7 @@ impl From<Rejection> for Problem {
                 problem
             }
             Rejection::TooManyQueues { limit } => {
-                let mut problem = new(Code::QueueFull).sized(limit, None);
+                let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
                 problem.0.reason = Some("queues".to_owned());
                 problem
             }
@@ -526,6 +526,17 @@ mod tests {
         assert_eq!(words.len(), count);
         for code in Code::ALL {
             assert!(code.text().ends_with('.') && !code.title().ends_with('.'), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_has_to_act_upon_is_tried_again_in_a_minute() {
+        let full = |reason| Rejection::QueueFull { queue: "q".into(), reason, limit: 1, actual: 2 };
+        let reasons = ["dead-letter-max", "idempotency-max", "lanes", "guards", "producers"];
+        let others = [Rejection::TooManyQueues { limit: 1 }, Rejection::TooManySchemas { what: "bytes", limit: 1 }];
+        for rejection in reasons.map(full).into_iter().chain(others) {
+            let told = rejection.to_string();
+            assert_eq!(Problem::from(rejection).retry_after_ms(), Some(60_000), "{told}");
         }
     }
 }

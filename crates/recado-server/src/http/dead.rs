@@ -375,7 +375,7 @@ pub(crate) async fn replay(State(app): State<App>, Queue(queue): Queue, request:
     let (replay, reason, dry_run) = json::parse::<ReplayRequest<'_>>(&body)?.check()?;
     drop(body);
     if let Some(patch) = &replay.patch {
-        check_patch(&app, &queue, patch, &replay).await?;
+        check_patch(&app, &queue, patch, &replay, dry_run).await?;
     }
     if dry_run {
         return preview(&app, queue, replay).await;
@@ -388,8 +388,8 @@ pub(crate) async fn replay(State(app): State<App>, Queue(queue): Queue, request:
 }
 
 /// Checks a patch, and one payload as it would be with it. The others are checked when it is their turn: one that
-/// does not fit then is skipped, `unpatchable`.
-async fn check_patch(app: &App, queue: &str, patch: &[u8], replay: &Replay) -> Result<(), Problem> {
+/// does not fit then is skipped, `unpatchable`. What was only tried counts nowhere.
+async fn check_patch(app: &App, queue: &str, patch: &[u8], replay: &Replay, dry_run: bool) -> Result<(), Problem> {
     let policy = app.gate.policy(queue).await?;
     let (mut faults, mut warned) = (Faults::default(), Warned::default());
     policy.check_patch(patch, "/payloadPatch", &mut faults, &mut warned);
@@ -401,7 +401,11 @@ async fn check_patch(app: &App, queue: &str, patch: &[u8], replay: &Replay) -> R
             policy.check_schema(kind, version, &merged, &mut faults);
         }
     }
-    faults.finish().inspect_err(|problem| app.rejected.count(queue, problem))?;
+    let checked = faults.finish();
+    if dry_run {
+        return checked;
+    }
+    checked.inspect_err(|problem| app.rejected.count(queue, problem))?;
     app.warned.add_taken(queue, warned);
     Ok(())
 }

@@ -149,6 +149,8 @@ fn a_change_and_a_replay_are_checked_like_an_enqueue() {
     server.enqueue("q", r#"{"type":"t","payload":{"n":2}}"#);
     let job = server.receive("q", 1).remove(0);
     server.settle(&job, r#""outcome":"fail","error":{"message":"no","retryable":false}"#);
+    let before = server.stats("q")["rejected"].clone();
+    let count = |rejected: &Value| rejected["secret-in-payload"].as_u64().unwrap_or(0);
     for dry_run in [true, false] {
         let replay = json!({"filter": {"all": true}, "payloadPatch": {"k": secret}, "dryRun": dry_run}).to_string();
         let answer = server.json("POST", "/v1/queues/q/dead/replay", &replay);
@@ -156,6 +158,8 @@ fn a_change_and_a_replay_are_checked_like_an_enqueue() {
         let problem = answer.problem(422, "secret-in-payload");
         assert_eq!(problem["errors"][0]["pointer"], "/payloadPatch/k");
         assert!(problem["errors"][0]["message"].as_str().unwrap().contains(r#"allow=["/payload/k"]"#), "{problem}");
+        let rejected = if dry_run { before.clone() } else { json!({"secret-in-payload": 1 + count(&before)}) };
+        assert_eq!(server.stats("q")["rejected"], rejected, "what is only tried counts nowhere");
     }
     assert_eq!(server.job(job["id"].as_str().unwrap())["state"], "dead");
 }
