@@ -34,6 +34,12 @@ pub enum Command {
     },
     /// All due timers, at most [`crate::TICK_STEPS_MAX`] a call and as many as fit in the draft; answers [`crate::Reply::Ticked`].
     Tick,
+    /// Some finished jobs that are only kept for lookups go before their time, those whose time is over first; for
+    /// a log that is short of space.
+    Forget {
+        /// So many bytes of payloads are enough.
+        bytes: u64,
+    },
     /// A batch of jobs for one queue, all or nothing.
     Enqueue(Enqueue),
     /// Take jobs.

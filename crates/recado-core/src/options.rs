@@ -455,6 +455,13 @@ pub struct Settings {
     pub require_key: bool,
 }
 
+impl Settings {
+    /// Finished jobs that are kept at most.
+    pub(crate) fn kept_max(&self) -> u64 {
+        if self.keep_for_ms == 0 { 0 } else { self.keep_max }
+    }
+}
+
 /// `maxAttempts` and `maxDeliveries` of a queue whose retention ends its jobs.
 pub const UNLIMITED: u32 = u32::MAX;
 

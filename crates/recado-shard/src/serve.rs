@@ -66,6 +66,7 @@ impl Shard {
             Request::WaitJob { id, wait, promise } => {
                 match self.view(now, id) {
                     Ok(job) if !wait.is_zero() && !has_ended(&job) && !self.is_stopping() => {
+                        self.writer.state.set_watched(id, true);
                         self.watchers.add_job(id, now.elapsed + wait, promise);
                     }
                     job => self.writer.park(Outgoing::Job(promise, job.map_err(Error::Rejected))),
@@ -225,14 +226,17 @@ impl Shard {
     pub(crate) fn serve_watchers(&mut self, now: Now) {
         let ended = self.writer.state.take_ended();
         if self.watchers.watches_jobs() {
-            for id in ended {
+            for (id, last) in ended {
                 for promise in self.watchers.take_job(id) {
-                    self.answer_job(now, id, promise);
+                    self.answer_job(now, id, last.as_deref(), promise);
                 }
+                self.writer.state.set_watched(id, false);
             }
         }
         while let Some((id, promise)) = self.watchers.take_overdue(now.elapsed) {
-            self.answer_job(now, id, promise);
+            self.answer_job(now, id, None, promise);
+            let is_watched = self.watchers.watches(id);
+            self.writer.state.set_watched(id, is_watched);
         }
         for task in self.watchers.tasks() {
             let view = match self.writer.answer(now, &Query::Task(task)) {
@@ -247,9 +251,10 @@ impl Shard {
         }
     }
 
-    fn answer_job(&mut self, now: Now, id: JobId, promise: Promise<JobView>) {
+    /// A job that its queue does not keep is shown as it was in the end.
+    fn answer_job(&mut self, now: Now, id: JobId, last: Option<&JobView>, promise: Promise<JobView>) {
         if !promise.is_closed() {
-            let job = self.view(now, id).map_err(Error::Rejected);
+            let job = last.map_or_else(|| self.view(now, id).map_err(Error::Rejected), |last| Ok(last.clone()));
             self.writer.park(Outgoing::Job(promise, job));
         }
     }
@@ -257,7 +262,7 @@ impl Shard {
     /// Answers all who wait for jobs as they are, and leaves tasks to the next service.
     pub(crate) fn dismiss_watchers(&mut self, now: Now) {
         while let Some((id, promise)) = self.watchers.take_overdue(Duration::MAX) {
-            self.answer_job(now, id, promise);
+            self.answer_job(now, id, None, promise);
         }
         self.watchers.fail_tasks(&Error::Stopping);
     }

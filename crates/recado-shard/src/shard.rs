@@ -286,6 +286,7 @@ impl Shard {
         self.serve_news(now);
         no_room |= self.end_waits(now)?;
         no_room |= self.trim(now, self.last_request)?;
+        self.make_space(now)?;
         self.serve_watchers(now);
         self.tell_breakers();
         self.forget_queues();

@@ -77,6 +77,7 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
             jobs * (EVENT_BYTES_MAX + reason) + reason + actor_bytes(&cancel.actor)
         }
         Command::Copy(plans) => plans.iter().map(|plan| state.copy_bytes(plan)).sum(),
+        Command::Forget { .. } => recado_core::TICK_STEP_BYTES_MAX,
         Command::Tick => recado_core::TICK_STEPS_MAX * recado_core::TICK_STEP_BYTES_MAX,
         // The note and the reason stand in a record and again in the audit trail.
         Command::Acknowledge { queue, note, actor, .. } => 2 * note.len() + queue.len() + actor_bytes(actor),

@@ -5,6 +5,9 @@
 //! each appended byte pays for up to two copied ones; an idle shard copies without being paid for. A part
 //! is freed only when all that made it superfluous is committed: what is only decided may be lost yet.
 //!
+//! While storage is short the log is kept as near to what is live as it can be, and what is only kept for lookups
+//! gives way: finished jobs, the oldest first, and no more of them than it takes.
+//!
 //! Damaged bytes hold up the trimming for a while, loudly; then their item is written again without them, and
 //! who asks for them is told. A log that waited for ever would fill the disk for one bad byte.
 
@@ -33,6 +36,10 @@ const COPIES_PER_BYTE_MAX: u64 = 2;
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Pause between two copying steps of an idle shard.
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
+/// The log has so long to prepare what was freed before more finished jobs give way.
+const PREPARE_PAUSE: Duration = Duration::from_secs(1);
+/// So many parts of a unit give way one after the other.
+const FORGETS_PER_UNIT: u64 = 4;
 /// Pause after live bytes could not be read.
 const UNREADABLE_PAUSE: Duration = Duration::from_secs(60);
 /// Reads after which damaged bytes are given up.
@@ -69,6 +76,8 @@ pub(crate) struct Trimmer {
     /// Copied since anyone else appended: idle copying ends when it has gone round once.
     idle_bytes: u64,
     not_before: Duration,
+    /// Until then what was freed last may still become room.
+    preparing_until: Duration,
     /// When an idle shard goes on copying.
     pub(crate) next_at: Option<Duration>,
 }
@@ -111,6 +120,11 @@ impl Trimmer {
     }
 }
 
+/// Where copying begins while storage is short.
+fn mark_when_short(usage: &Usage, live: u64) -> u64 {
+    live + usage.pinned_bytes + usage.unit_bytes
+}
+
 /// Where copying begins, and where it is paid in full: one unit before the log's bound.
 fn marks(usage: &Usage, live: u64) -> (u64, u64) {
     let low = live + live / 2 + usage.pinned_bytes + usage.unit_bytes / 2;
@@ -131,7 +145,7 @@ impl Shard {
         if self.trimmer.is_fetching || now.elapsed < self.trimmer.not_before {
             return Ok(false);
         }
-        let is_idle = now.elapsed.saturating_sub(last_request) >= IDLE_AFTER;
+        let is_idle = self.may_copy_unpaid(now, last_request);
         let is_due = self.trimmer.credit > 0 || (is_idle && self.may_idle_copy(&usage, live));
         if is_due && !self.is_stopping() {
             if self.trimmer.credit <= 0 {
@@ -145,8 +159,42 @@ impl Shard {
         Ok(false)
     }
 
+    /// Nobody is held up by it, or everybody waits for it.
+    fn may_copy_unpaid(&self, now: Now, last_request: Duration) -> bool {
+        now.elapsed.saturating_sub(last_request) >= IDLE_AFTER || self.writer.log.is_short_of_space()
+    }
+
+    /// While storage is short and producers are about to be refused, what is only kept for lookups gives way to what is
+    /// to be done. As much as one turn takes; then what that freed is waited for.
+    pub(crate) fn make_space(&mut self, now: Now) -> Result<(), recado_log::Error> {
+        if !self.writer.log.is_short_of_space() || !self.writer.state.keeps_finished() || self.is_stopping() {
+            return Ok(());
+        }
+        let at = now.elapsed + IDLE_PAUSE;
+        self.trimmer.next_at = Some(self.trimmer.next_at.map_or(at, |next| next.min(at)));
+        let (usage, live) = (self.writer.log.usage(), self.writer.state.live_bytes());
+        let is_trimming = self.trimmer.is_fetching || self.trimmer.fetched.is_some() || self.trimmer.free.is_some();
+        if self.writer.settled_position() != Some(self.writer.committed())
+            || is_trimming
+            || now.elapsed < self.trimmer.preparing_until
+            || self.writer.spare(Class::Produce) >= usage.unit_bytes / 2
+            || self.may_idle_copy(&usage, live)
+        {
+            return Ok(());
+        }
+        let command = Command::Forget { bytes: usage.unit_bytes / FORGETS_PER_UNIT };
+        let bytes = space::bound(&self.writer.state, &command);
+        if self.writer.claim_beside(now, Class::Settle, bytes)? == Room::Yes
+            && let Err(rejection) = self.writer.run(now, &command)
+        {
+            unreachable!("finished jobs are forgotten without being asked: {rejection}");
+        }
+        Ok(())
+    }
+
     fn may_idle_copy(&self, usage: &Usage, live: u64) -> bool {
         let (low, _) = marks(usage, live);
+        let low = if self.writer.log.is_short_of_space() { low.min(mark_when_short(usage, live)) } else { low };
         usage.log_bytes > low && self.trimmer.idle_bytes <= live + usage.unit_bytes
     }
 
@@ -224,10 +272,14 @@ impl Shard {
             }
             self.trimmer.free = None;
             self.trimmer.freed_below = below;
+            let first = self.writer.log.usage().first;
             self.writer.log.trim(Position(below))?;
+            if self.writer.log.usage().first > first {
+                self.trimmer.preparing_until = now.elapsed + PREPARE_PAUSE;
+            }
         }
         let unit = self.writer.log.usage().unit_bytes;
-        let is_idle = now.elapsed.saturating_sub(self.last_request) >= IDLE_AFTER;
+        let is_idle = self.may_copy_unpaid(now, self.last_request);
         let is_worth_it = self.trimmer.unfreed_bytes >= unit / TRIMS_PER_UNIT;
         if let Some(after) = self.writer.settled_position()
             && (is_worth_it || (is_idle && self.trimmer.unfreed_bytes > 0))

@@ -56,6 +56,10 @@ impl Watchers {
         !self.jobs.is_empty()
     }
 
+    pub(crate) fn watches(&self, id: JobId) -> bool {
+        self.jobs.contains_key(&id)
+    }
+
     pub(crate) fn tasks(&self) -> Vec<u64> {
         self.tasks.keys().copied().collect()
     }

@@ -214,7 +214,8 @@ impl Author<'_> {
             Some(max) if random.percent(80) => bytes.min(max + random.below(2)),
             _ => bytes,
         };
-        Job {
+        let kinds = options.kinds;
+        let mut job = Job {
             bytes: bytes as usize,
             kind,
             priority: if setting.ordered { 0 } else { priority },
@@ -225,7 +226,12 @@ impl Author<'_> {
             expires_ms: (options.expiry && random.percent(30)).then(|| random.between(1, 10_000)),
             max_attempts: (options.own_attempts && random.percent(30)).then(|| random.between(1, 4) as u32),
             tag: self.tag(),
+        };
+        // A payload replaces another only in a job of its type.
+        if let Some(dedup) = job.dedup.filter(|_| kinds > 1) {
+            job.kind = dedup.key % kinds as u8;
         }
+        job
     }
 
     fn receive(&mut self, at: Micros, server: usize, queue: u8) {

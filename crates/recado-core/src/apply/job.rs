@@ -310,7 +310,6 @@ pub(super) fn finish(
     state.unstand(slot);
     state.release_group(slot);
     state.release_dedup(slot);
-    state.ended.push(state.jobs[slot].id);
     state.leave_lane(slot);
     let job = &mut state.jobs[slot];
     change(job);
@@ -324,9 +323,13 @@ pub(super) fn finish(
         rare.cancel_requested = false;
     }
     job.shrink();
+    let id = job.id;
     if keep_until.is_some() {
+        state.ended.push((id, None));
         state.stand(slot);
     } else {
+        let last = state.watched.contains(&id).then(|| Box::new(state.view(slot, None, at)));
+        state.ended.push((id, last));
         state.untie_job(slot);
     }
 }
@@ -361,7 +364,7 @@ pub(super) fn died(
         state.jobs[slot].make_rare().released_dedup = Some(state.dedups[dedup].record());
     }
     state.release_dedup(slot);
-    state.ended.push(state.jobs[slot].id);
+    state.ended.push((state.jobs[slot].id, None));
     let job = &mut state.jobs[slot];
     job.state = JobState::Dead;
     set_lease_state(job, lease);
@@ -435,7 +438,7 @@ pub(super) fn removed(state: &mut State, slot: Slot, why: Removal) {
         state.queue_mut(number).figures.count(Count::Discarded, at);
     }
     if !was_final {
-        state.ended.push(state.jobs[slot].id);
+        state.ended.push((state.jobs[slot].id, None));
     }
     state.untie_job(slot);
     state.wake(number);

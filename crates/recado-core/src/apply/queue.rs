@@ -98,6 +98,7 @@ pub(super) fn resolve_settings(state: &mut State, number: u32) {
         state.order_by_age(number);
     }
     state.move_age_timer(number, ended_at);
+    state.note_finished(number);
     state.wake(number);
     state.settle_breaker(BreakerOf::Queue(number));
     state.join_limits(number);

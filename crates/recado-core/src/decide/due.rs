@@ -37,8 +37,12 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         draft.push(Event::KeyEnded { key: state.keys[*slot].hash, kept: false });
         return true;
     }
-    if state.is_short_of_memory() && !state.timers.keep.is_empty() {
-        forget(state, u64::MAX, draft);
+    if let Some(number) = state.overfull.first() {
+        forget_surplus(state, *number, draft);
+        return true;
+    }
+    if state.is_short_of_memory() && state.keeps_finished() {
+        forget(state, u64::MAX, u64::MAX, draft);
         return true;
     }
     if state.has_tasks_to_forget()
@@ -62,7 +66,7 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         Timer::Lease(slot) => lease_ended(state, moment, slot, draft),
         Timer::Expiry(slot) => super::cancel::expired(state, slot, at, draft),
         Timer::Age(number) => retention_ended(state, number, at, draft),
-        Timer::Keep(_) => forget(state, at, draft),
+        Timer::Keep(_) => forget(state, at, u64::MAX, draft),
         Timer::Key(slot) => {
             let key = &state.keys[slot];
             draft.push(if state.carriers(key) == 0 {
@@ -93,14 +97,30 @@ fn retention_ended(state: &State, number: u32, at: u64, draft: &mut Draft) {
     super::cancel::expired(state, slot, at, draft);
 }
 
-/// The finished jobs whose time is over first go, of those whose time is over at `at`.
-fn forget(state: &State, at: u64, draft: &mut Draft) {
+/// The oldest finished jobs of a queue go, of those that are more than it keeps.
+fn forget_surplus(state: &State, number: u32, draft: &mut Draft) {
+    let queue = state.queue(number);
+    let surplus = usize::try_from(queue.finished.len() as u64 - queue.settings.kept_max()).unwrap_or(FORGOTTEN_MAX);
+    let slots = queue.finished.values().take(surplus.min(FORGOTTEN_MAX));
+    let seqs = slots.map(|slot| state.jobs[*slot].id.seq()).collect();
+    draft.push(Event::Removed { seqs, why: Removal::Forgotten });
+}
+
+/// The finished jobs whose time is over first go, of those whose time is over at `at`, until their payloads come to
+/// `bytes`.
+pub(super) fn forget(state: &State, at: u64, bytes: u64, draft: &mut Draft) {
     let due = state.timers.keep.iter().take_while(|(due, _)| *due <= at).take(FORGOTTEN_MAX);
-    let seqs = due.filter_map(|(_, timer)| match timer {
-        Timer::Keep(slot) => Some(state.jobs[*slot].id.seq()),
+    let jobs = due.filter_map(|(_, timer)| match timer {
+        Timer::Keep(slot) => Some(&state.jobs[*slot]),
         _ => None,
     });
-    draft.push(Event::Removed { seqs: seqs.collect(), why: Removal::Forgotten });
+    let mut before = 0;
+    let jobs = jobs.take_while(|job| {
+        let is_wanted = before < bytes;
+        before += u64::from(job.payload().length);
+        is_wanted
+    });
+    draft.push(Event::Removed { seqs: jobs.map(|job| job.id.seq()).collect(), why: Removal::Forgotten });
 }
 
 /// A waiting job whose idempotency key has completed is completed by what the key saved.

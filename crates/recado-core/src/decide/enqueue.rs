@@ -53,10 +53,10 @@ pub fn decode_saved(bytes: &[u8]) -> Result<SavedAnswer, DecodeError> {
 
 /// A job of this batch that holds a deduplication key.
 #[derive(Clone, Copy)]
-struct Taken {
+struct Taken<'a> {
     id: JobId,
     payload: Hash,
-    priority: u8,
+    lane: NameOfLane<'a>,
     state: JobState,
 }
 
@@ -71,7 +71,7 @@ struct Batch<'a> {
     moment: Moment,
     next_seq: u64,
     /// Deduplication keys taken or changed by this batch.
-    taken: BTreeMap<Hash, Taken>,
+    taken: BTreeMap<Hash, Taken<'a>>,
     new_lanes: BTreeSet<NameOfLane<'a>>,
     new_keys: BTreeMap<u128, ()>,
     new_jobs: u64,
@@ -266,7 +266,7 @@ impl<'a> Batch<'a> {
             }
             if dedup.on_duplicate == OnDuplicate::Replace {
                 // The job was made or changed by this very batch: the later entry changes it like any waiting job.
-                let state = self.replace(record.hash, first, payload, job, draft);
+                let state = self.replace(index, record.hash, first, job, payload, draft)?;
                 return Ok(duplicate(id, first.payload == payload, Some(state), None));
             }
             return Ok(duplicate(id, first.payload == payload, Some(first.state), None));
@@ -288,9 +288,11 @@ impl<'a> Batch<'a> {
         match (dedup.on_duplicate, holder_state) {
             (OnDuplicate::Conflict, _) if !same_payload => return Err(Rejection::DuplicateConflict { index, id }),
             (OnDuplicate::Replace, Some(before)) if before.is_waiting() => {
-                let priority = holder.map_or(0, |holder| state.queue(self.number).lane(holder.lane).name.priority);
-                let state =
-                    self.replace(record.hash, Taken { id, payload, priority, state: before }, payload, job, draft);
+                let lane = holder.map_or((&*job.kind, job.schema_version, job.priority), |holder| {
+                    state.queue(self.number).lane(holder.lane).name.parts()
+                });
+                let waiting = Taken { id, payload, lane, state: before };
+                let state = self.replace(index, record.hash, waiting, job, payload, draft)?;
                 return Ok(duplicate(id, same_payload, Some(state), result));
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
@@ -315,20 +317,39 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// A waiting job takes payload and time of a later one; entries behind it in this batch meet it as it will be.
-    fn replace(&mut self, key: Hash, waiting: Taken, payload: Hash, job: &NewJob, draft: &mut Draft) -> JobState {
+    /// A waiting job takes payload and time of a later one; entries behind it in this batch meet it as it will be. What
+    /// the payload was checked by stays what it was.
+    fn replace(
+        &mut self,
+        index: usize,
+        key: Hash,
+        waiting: Taken<'a>,
+        job: &NewJob,
+        payload: Hash,
+        draft: &mut Draft,
+    ) -> Result<JobState, Rejection> {
+        let (kind, version, priority) = waiting.lane;
+        if (kind, version) != (&*job.kind, job.schema_version) {
+            let pointer = if kind == &*job.kind { "/schemaVersion" } else { "/type" };
+            let message = format!(
+                "job {} holds this deduplication key with type `{kind}` version {version}: `replace` gives it another \
+                 payload and time, not another type; cancel it first",
+                waiting.id
+            );
+            return Err(Rejection::Invalid { index, pointer, message });
+        }
         let due_at = self.due_at(job);
         let span = draft.put(&job.payload);
         draft.push(Event::Patched {
             seq: waiting.id.seq(),
-            priority: waiting.priority,
+            priority,
             due_at: Some(due_at),
             payload: Some(span),
             payload_hash: Some(payload),
         });
         let state = if waiting.state == JobState::Blocked { waiting.state } else { self.first_state(due_at) };
         self.taken.insert(key, Taken { payload, state, ..waiting });
-        state
+        Ok(state)
     }
 
     /// Where a job that waits for nothing but its time begins.
@@ -372,7 +393,7 @@ impl<'a> Batch<'a> {
         self.new_jobs += 1;
         if let Some(dedup) = &dedup {
             let state = if behind.is_some() { JobState::Blocked } else { self.first_state(self.due_at(job)) };
-            let taken = Taken { id, payload: dedup.payload, priority: job.priority, state };
+            let taken = Taken { id, payload: dedup.payload, lane, state };
             self.taken.insert(dedup.hash, taken);
         }
         let meta = Meta {

@@ -50,6 +50,10 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
             Ok(Reply::Done)
         }
         Command::Tick => Ok(Reply::Ticked { more: due::step(state, moment, draft) }),
+        Command::Forget { bytes } => {
+            due::forget(state, u64::MAX, *bytes, draft);
+            Ok(Reply::Done)
+        }
         Command::Enqueue(enqueue) => enqueue::decide(state, moment, enqueue, draft),
         Command::Receive(receive) => receive::decide(state, moment, receive, draft),
         Command::GiveBack { job, nonce, delay_ms } => {
@@ -124,10 +128,12 @@ fn still_there(queue: &Queue) -> Result<(), Rejection> {
 fn nearest<'a>(names: impl Iterator<Item = &'a Box<str>>, name: &str) -> Option<Box<str>> {
     let near = |other: &str| (distance(name.as_bytes(), other.as_bytes()), other.len());
     let best = names.filter(|other| other.len().abs_diff(name.len()) <= NEAR).min_by_key(|o| near(o))?;
-    (near(best).0 <= NEAR).then(|| best.clone())
+    // Where half of a short name differs, another was meant.
+    let edits_max = NEAR.min(name.len().max(best.len()) / 2);
+    (near(best).0 <= edits_max).then(|| best.clone())
 }
 
-/// Edits at which a name counts as mistyped.
+/// Edits at which a long name counts as mistyped.
 const NEAR: usize = 3;
 
 /// Levenshtein distance.
@@ -147,12 +153,13 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 /// The end of a finished job's time in the table; `None` when the queue keeps none.
 fn keep_until(queue: &Queue, at: u64) -> Option<u64> {
     let settings = &queue.settings;
-    (settings.keep_max > 0 && settings.keep_for_ms > 0).then(|| at.saturating_add(settings.keep_for_ms))
+    (settings.kept_max() > 0).then(|| at.saturating_add(settings.keep_for_ms))
 }
 
-/// Makes room for one more finished job: the oldest goes.
+/// Makes room for one more finished job: the oldest goes. Where more than that are too many, since the limit was
+/// lowered, the others go by and by.
 fn evict(queue: &Queue, state: &State, draft: &mut Draft) {
-    if queue.finished.len() as u64 >= queue.settings.keep_max.max(1)
+    if queue.finished.len() as u64 >= queue.settings.kept_max()
         && let Some(slot) = queue.finished.values().next()
     {
         let seq = state.jobs[*slot].id.seq();

@@ -121,6 +121,9 @@ pub(super) fn delete(
     if !condition.holds(Some(queue.record.revision)) {
         return Err(Rejection::PreconditionFailed);
     }
+    if queue.record.source == Source::File {
+        return Err(Rejection::ManagedByFile(name.into()));
+    }
     if queue.jobs() == 0 {
         let number = queue.record.number;
         audit(state, moment, actor, "queue-deleted", Some(name), "empty", draft);

@@ -106,6 +106,8 @@ impl State {
         let aging = self.jobs_in(queue).filter(|(_, job)| retains && is_unfinished(job));
         let by_age = aging.map(|(_, job)| (self.retained_since(job), job.id.seq())).collect();
         assert_eq!(queue.by_age, by_age, "jobs of `{name}` by age");
+        let is_overfull = self.overfull.contains(&queue.record.number);
+        assert_eq!(is_overfull, ended > queue.settings.kept_max(), "`{name}` keeps more than it may");
     }
 
     fn check_lanes(&self, queue: &Queue) {

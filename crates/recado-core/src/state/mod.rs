@@ -31,6 +31,7 @@ use crate::event::{BreakerOf, BreakerState};
 use crate::id::{Hash, JobId, Secret};
 use crate::items::{Link, Order};
 use crate::options::QueueOptions;
+use crate::reply::JobView;
 
 pub(crate) use breaker::Trials;
 pub(crate) use guard::Guard;
@@ -134,6 +135,8 @@ pub struct State {
     pub(crate) to_skip: BTreeSet<Slot>,
     /// Ended keys whose last job went before what is left of the log, or is still to be shown by it.
     pub(crate) unused_keys: BTreeSet<Slot>,
+    /// Queues that keep more finished jobs than they may.
+    pub(crate) overfull: BTreeSet<u32>,
     /// Notes whose group may have no dead job left.
     pub(crate) stale_notes: BTreeSet<Slot>,
     /// In-flight jobs whose cancel was asked for, by their worker.
@@ -141,7 +144,9 @@ pub struct State {
     /// Queues in which something may have become receivable.
     pub(crate) wakes: Vec<u32>,
     /// Jobs that ended since they were last asked for.
-    pub(crate) ended: Vec<JobId>,
+    pub(crate) ended: Vec<(JobId, Option<Box<JobView>>)>,
+    /// Jobs whose end somebody waits for.
+    pub(crate) watched: BTreeSet<JobId>,
     /// Workers with news about a cancel.
     pub(crate) cancel_news: Vec<u128>,
     /// See [`State::moves`].
@@ -206,10 +211,12 @@ impl State {
             timers: Timers::default(),
             to_skip: BTreeSet::new(),
             unused_keys: BTreeSet::new(),
+            overfull: BTreeSet::new(),
             stale_notes: BTreeSet::new(),
             cancel_marks: BTreeSet::new(),
             wakes: Vec::new(),
             ended: Vec::new(),
+            watched: BTreeSet::new(),
             cancel_news: Vec::new(),
             moves: 0,
             config_version: 0,
@@ -268,8 +275,9 @@ impl State {
         wakes
     }
 
-    /// Jobs that completed, died, were cancelled or expired since the last call.
-    pub fn take_ended(&mut self) -> Vec<JobId> {
+    /// Jobs that completed, died, were cancelled or expired since the last call; one that was watched and is gone, as it
+    /// was in the end.
+    pub fn take_ended(&mut self) -> Vec<(JobId, Option<Box<JobView>>)> {
         core::mem::take(&mut self.ended)
     }
 
@@ -281,6 +289,15 @@ impl State {
             BreakerOf::Limit(number) => Some(("limit", self.limits.get(&number)?.name.clone(), to)),
         });
         named.collect()
+    }
+
+    /// Somebody waits for the end of a job, or nobody does any more.
+    pub fn set_watched(&mut self, job: JobId, is_watched: bool) {
+        if is_watched {
+            self.watched.insert(job);
+        } else {
+            self.watched.remove(&job);
+        }
     }
 
     /// Hashes (see [`State::worker_hash`]) of workers one of whose jobs was asked to be cancelled.

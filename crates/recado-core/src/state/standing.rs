@@ -44,6 +44,7 @@ impl State {
                 let (ended_at, keep_until) = (job.ended_at(), job.keep_until());
                 self.timers.set(false, keep_until, Timer::Keep(slot));
                 self.queue_mut(number).finished.insert(Spot::new(0, ended_at, seq), slot);
+                self.note_finished(number);
             }
         }
         if state.is_waiting()
@@ -92,6 +93,7 @@ impl State {
                 let (ended_at, keep_until) = (job.ended_at(), job.keep_until());
                 self.timers.clear(false, keep_until, Timer::Keep(slot));
                 self.queue_mut(number).finished.remove(&Spot::new(0, ended_at, seq));
+                self.note_finished(number);
             }
         }
         if state.is_waiting()

@@ -104,10 +104,11 @@ impl State {
     /// The instant at which [`crate::Command::Tick`] has something to do.
     #[must_use]
     pub fn next_due(&self, now: u64) -> Option<u64> {
-        let is_short = self.is_short_of_memory() && !self.timers.keep.is_empty();
+        let is_short = self.is_short_of_memory() && self.keeps_finished();
         let is_tidy = self.to_skip.is_empty()
             && self.stale_notes.is_empty()
             && self.unused_keys.is_empty()
+            && self.overfull.is_empty()
             && self.to_move.is_empty();
         if !is_tidy || is_short || self.has_tasks_to_forget() {
             return Some(now);
@@ -117,6 +118,22 @@ impl State {
         let wall = [timers.wall.first(), timers.keep.first(), delayed].into_iter().flatten().map(|(at, _)| *at);
         let elapsed = [timers.elapsed.first(), timers.delayed_elapsed.first()].into_iter().flatten();
         wall.chain(elapsed.map(|(at, _)| self.wall(*at))).min()
+    }
+
+    /// Finished jobs are kept for lookups: [`crate::Command::Forget`] has something to do.
+    #[must_use]
+    pub fn keeps_finished(&self) -> bool {
+        !self.timers.keep.is_empty()
+    }
+
+    /// Keeps `overfull` true after the finished jobs of a queue, or how many it keeps, have changed.
+    pub(crate) fn note_finished(&mut self, number: u32) {
+        let queue = self.queue(number);
+        if queue.finished.len() as u64 > queue.settings.kept_max() {
+            self.overfull.insert(number);
+        } else {
+            self.overfull.remove(&number);
+        }
     }
 
     /// The first timer that is due at `now` and makes a fact.

@@ -121,6 +121,22 @@ fn replace_gives_a_waiting_job_the_new_payload_and_time() {
     );
 }
 
+/// The payload was checked for the type it came with.
+#[test]
+fn replace_does_not_put_a_payload_into_a_job_of_another_type() {
+    check(
+        r#"
+        t=0 enqueue q a dedup=k:unfinished payload=1 -> a created
+        enqueue q b dedup=k:unfinished:replace type=other payload=2 -> ! invalid [0] /type
+        enqueue q b dedup=k:unfinished:replace v=2 payload=2 -> ! invalid [0] /schemaVersion
+        enqueue q b dedup=n:5m ; c dedup=n:5m:replace type=other -> ! invalid [1] /type
+        job a                                -> ready payload=1
+        receive q                            -> a
+        enqueue q d dedup=k:unfinished:replace type=other -> d(behind a)
+        "#,
+    );
+}
+
 #[test]
 fn replace_queues_behind_an_in_flight_holder() {
     check(

@@ -409,6 +409,42 @@ fn a_finished_job_is_kept_for_its_time_and_number() {
 }
 
 #[test]
+fn fewer_finished_jobs_are_kept_as_soon_as_the_queue_says_so() {
+    check(
+        r#"
+        t=0 queue q keep=1h:4                -> created 1
+        enqueue q a ; b ; c ; d ; e          -> a b c d e
+        receive q max=5                      -> a b c d e
+        ack a                                -> ok
+        ack b                                -> ok
+        ack c                                -> ok
+        ack d                                -> ok
+        queue q keep=1h:2                    -> 2
+        stats q                              -> inFlight=1 completed=2
+        job b                                -> ! gone
+        job c                                -> completed 1/1
+        ack e                                -> ok
+        stats q                              -> completed=2
+        queue q keep=0s:2                    -> 3
+        stats q                              -> empty
+        "#,
+    );
+    check(
+        r#"
+        t=0 enqueue q a key=k ; b            -> a b created
+        receive q max=2                      -> a b
+        ack a paid                           -> ok
+        ack b                                -> ok
+        defaults keep=1h:0                   -> ok
+        stats q                              -> empty
+        enqueue q c key=k                    -> c
+        t=1s enqueue q d key=k               -> d
+        receive q                            -> -
+        "#,
+    );
+}
+
+#[test]
 fn a_job_not_received_in_time_expires() {
     check(
         r#"

@@ -285,7 +285,8 @@ impl Model {
             self.lease_ended(number);
             return Some(());
         }
-        let old = |job: &Job| matches!(job.at, At::Completed | At::Cancelled | At::Expired) && job.keep_until <= now;
+        let is_old = |job: &Job| job.keep_until <= now || self.policy(job.number).keep == 0;
+        let old = |job: &Job| matches!(job.at, At::Completed | At::Cancelled | At::Expired) && is_old(job);
         if let Some(number) = self.all(old).first().copied() {
             self.jobs.remove(&number);
             return Some(());

@@ -398,6 +398,8 @@ fn a_configuration_is_replaced_whole_and_guarded() {
         queue q attempts=5 file              -> 4
         queue q attempts=6                   -> ! ManagedByFile
         queue q attempts=6 file              -> 5
+        delete q                             -> ! ManagedByFile
+        delete q force                       -> ! ManagedByFile
         enqueue a x                          -> x created
         queue a attempts=1                   -> 2
         receive a                            -> x

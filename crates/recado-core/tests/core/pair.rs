@@ -398,6 +398,9 @@ impl Pair {
                 holder => {
                     if let Some(number) = holder.filter(|number| mode == 1 && self.model.is_waiting(*number)) {
                         let job = self.model.job(number);
+                        if job.kind != spec.kind {
+                            return Err("invalid");
+                        }
                         job.take_payload(spec.payload);
                         (job.place, job.due_elapsed, job.at_once) = (due, None, false);
                         self.model.windows.get_mut(&(queue, key)).unwrap().payload = spec.payload;

@@ -121,7 +121,8 @@ fn an_event_carries_what_outlives_a_job_whose_copy_stands_behind_it() {
 #[test]
 fn an_outdated_plan_copies_nothing() {
     let mut play = Play::new(Between::Nothing);
-    play.line("t=0 enqueue q a ; b");
+    play.line("t=0 enqueue q a");
+    play.line("enqueue r b");
     let world = &mut play.world;
     world.close();
     let mut plans = world.state.oldest_copies(u64::MAX, usize::MAX);
@@ -131,9 +132,9 @@ fn an_outdated_plan_copies_nothing() {
     }
     play.line("receive q");
     play.line("ack a");
-    play.line("queue q keep=0s");
-    play.line("enqueue q c");
-    play.line("receive q max=2");
+    play.line("queue r keep=0s");
+    play.line("enqueue r c");
+    play.line("receive r max=2");
     play.line("ack b");
     play.world.run(&recado_core::Command::Copy(plans)).unwrap();
     play.world.check_replay();

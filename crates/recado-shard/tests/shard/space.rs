@@ -203,6 +203,50 @@ fn service_returns_when_space_does() {
     assert_eq!(waiting.poll().unwrap().unwrap().jobs.len(), 1);
 }
 
+/// Finished jobs that are only kept give way, the oldest first, and no more than it takes; what an idempotency key saved
+/// stays.
+#[test]
+fn finished_jobs_give_way_to_producers() {
+    let mut world = World::new();
+    let with_key = || NewJob { idempotency_key: Some("once".into()), ..job("1") };
+    let call = world.call(enqueue("paid", vec![with_key()]));
+    world.run(call).unwrap();
+    let paid = world.take("paid", 1);
+    world.settle_one(&paid[0], Outcome::Ack { result: Some(b"42".to_vec()) }).unwrap();
+    let big = "x".repeat(8_000);
+    let mut all = Vec::new();
+    for _ in 0..300 {
+        all.extend(world.enqueue("bulk", &[&big]));
+    }
+    run_full(&mut world);
+    while let Some(taken) = world.take("bulk", 1).first() {
+        world.settle_one(taken, ack()).unwrap();
+        all.retain(|id| *id != taken.id);
+        all.push(taken.id);
+    }
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(100));
+    }
+    // Or this is refused.
+    world.enqueue("bulk", &[&big]);
+    let mut is_there = |id| {
+        let handle = world.handle.clone();
+        world.run(Call::new(async move { handle.query(Query::Job(id)).await })).is_ok()
+    };
+    assert!(!is_there(paid[0].id) && !is_there(all[0]), "the oldest went");
+    let left = all.iter().filter(|id| is_there(**id)).count();
+    assert!(left > all.len() / 2 && is_there(all[all.len() - 1]), "{left} of {} are still kept", all.len());
+
+    let mut world = world.kill(Duration::ZERO);
+    let call = world.call(enqueue("paid", vec![with_key()]));
+    let Reply::Enqueued { jobs, .. } = world.run(call).unwrap() else { panic!("not enqueued") };
+    world.quiesce();
+    let (handle, again) = (world.handle.clone(), jobs[0].id);
+    let answer = world.run(Call::new(async move { handle.query(Query::Job(again)).await })).unwrap();
+    let Answer::Job(view) = answer else { panic!("not a job") };
+    assert_eq!(view.state, recado_core::JobState::Completed, "skipped, by what the key saved");
+}
+
 #[test]
 fn a_command_that_no_batch_can_hold_is_refused() {
     let mut world = World::new();

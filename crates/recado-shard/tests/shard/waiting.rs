@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recado_core::{Cancel, CancelTarget, Command, NewJob, Query, Receive, Reply};
+use recado_core::{Cancel, CancelTarget, Command, NewJob, Outcome, Query, Receive, Reply};
 use recado_shard::{Error, Next};
 
 use crate::world::{Call, World, ack, enqueue, fail, job, receive, types};
@@ -185,6 +185,38 @@ fn a_stop_ends_waits_with_empty_answers_and_refuses_what_comes_later() {
     assert!(waiting.poll().unwrap().unwrap().jobs.is_empty());
     assert!(enqueued.poll().unwrap().is_ok(), "what had come in is decided");
     assert!(world.handle.status().stopping);
+}
+
+#[test]
+fn wait_job_shows_an_end_that_the_queue_does_not_keep() {
+    let mut world = World::new();
+    crate::trim::forgetful(&mut world, "mail");
+    let ids = world.enqueue("mail", &["1", "2"]);
+    let ask = |world: &World, id, wait| {
+        let handle = world.handle.clone();
+        Call::new(async move { handle.wait_job(id, wait).await })
+    };
+    let mut overdue = ask(&world, ids[0], Duration::from_millis(1)).begin();
+    let mut waits: Vec<_> = [ids[0], ids[0], ids[1]].map(|id| ask(&world, id, WAIT).begin()).into();
+    world.pass(Duration::from_secs(1));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(overdue.poll().expect("its wait is over").unwrap().state, recado_core::JobState::Ready);
+    let taken = world.take("mail", 1);
+    world.settle_one(&taken[0], Outcome::Ack { result: Some(b"42".to_vec()) }).unwrap();
+    let cancel = Cancel { target: CancelTarget::Ids(vec![ids[1]]), reason: None, actor: Default::default() };
+    let call = world.call(Command::Cancel(cancel));
+    world.run(call).unwrap();
+    world.quiesce();
+    let mut ends = waits.iter_mut().map(|wait| wait.poll().expect("it has ended").unwrap());
+    for _ in 0..2 {
+        let end = ends.next().unwrap();
+        assert!(end.state == recado_core::JobState::Completed && end.result.is_some(), "{end:?}");
+    }
+    assert_eq!(ends.next().unwrap().state, recado_core::JobState::Cancelled);
+    for id in ids {
+        let call = ask(&world, id, WAIT);
+        assert!(world.run(call).is_err(), "it is gone");
+    }
 }
 
 #[test]

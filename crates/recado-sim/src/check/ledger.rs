@@ -450,10 +450,11 @@ impl<'a> Ledger<'a> {
         const KEPT_MS: u64 = 3_600_000;
         // A clock that jumps lets their time pass.
         let jumped_ms: u64 = self.clock_steps[server].iter().map(|(_, ms)| ms.unsigned_abs()).sum();
-        let is_short_of_memory = self.options.server.memory_bytes < 1 << 30;
+        // At the memory budget, and on a full disk.
+        let is_short = self.options.server.memory_bytes < 1 << 30 || self.options.faults.full > 0;
         let keeps = |setting: &Setting| setting.keep_for_ms >= KEPT_MS && setting.keep_max >= 1_000;
         let keep = self.places((server, queue)).all(|(_, queue)| keeps(self.setting(queue)));
-        !keep || jumped_ms > KEPT_MS / 2 || is_short_of_memory
+        !keep || jumped_ms > KEPT_MS / 2 || is_short
     }
 
     /// The wall clock of a server may have been set back.

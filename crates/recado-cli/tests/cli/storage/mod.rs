@@ -12,7 +12,7 @@ use crate::support::{Dir, RECADO, Run, Server, command_through, make_small_log, 
 
 /// Enqueues until the disk is full; how many were taken.
 fn enqueue_until_full(api: &Api) -> u64 {
-    let job = json!({ "type": "t", "payload": "x".repeat(60_000) });
+    let job = large();
     let mut taken = 0;
     let answer = until("the disk is full", || {
         let answer = api.post("/v1/queues/q/jobs", &job);
@@ -23,9 +23,15 @@ fn enqueue_until_full(api: &Api) -> u64 {
     taken
 }
 
+/// A small one may still fit where this is refused.
+fn large() -> Value {
+    json!({ "type": "t", "payload": "x".repeat(60_000) })
+}
+
 /// Service returns by itself.
 fn until_service_returns(api: &Api) {
-    until("service returns", || (api.post("/v1/queues/q/jobs", &json!({ "type": "t" })).status == 201).then_some(()));
+    let job = large();
+    until("service returns", || (api.post("/v1/queues/q/jobs", &job).status == 201).then_some(()));
 }
 
 #[test]
@@ -60,12 +66,16 @@ fn promise_9_bounded_by_a_full_disk() {
     }
 }
 
-/// Consumers make the room that producers wait for: what they finish leaves the log.
+/// Consumers make the room that producers wait for: what they finish leaves the log, and what is kept of it for lookups
+/// gives way. What an idempotency key saved does not.
 #[test]
 fn promise_9_bounded_and_consumers_make_room_on_a_full_disk() {
-    for full in Full::all() {
+    for (options, full) in [json!({}), json!({ "keepCompleted": "0s" })].iter().flat_map(with_full_disks) {
         let api = Api::new(&full.server.url);
-        api.configure("q", &json!({ "keepCompleted": "0s" }));
+        api.configure("q", options);
+        let once = json!({ "type": "t", "idempotencyKey": "once" });
+        api.enqueue("paid", &once);
+        api.settled(&api.take("paid"), &json!({ "outcome": "ack", "result": 42 }));
         enqueue_until_full(&api);
         until("all is done", || {
             for delivery in api.receive("q", &json!({ "max": 50 })) {
@@ -74,8 +84,15 @@ fn promise_9_bounded_and_consumers_make_room_on_a_full_disk() {
             (api.stats("q")["depth"] == 0).then_some(())
         });
         until_service_returns(&api);
+        let again = api.enqueue("paid", &once);
+        until("the second is skipped", || (api.state(&again) == "completed").then_some(()));
+        assert_eq!(api.job(&again)["result"], 42);
         full.server.stop();
     }
+}
+
+fn with_full_disks(options: &Value) -> impl Iterator<Item = (&Value, Full)> {
+    Full::all().into_iter().map(move |full| (options, full))
 }
 
 /// From now on each write of this process to a file fails.
