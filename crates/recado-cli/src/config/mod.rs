@@ -387,8 +387,9 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
     let told = |section: &str, pointer: &str, checked: Result<(), server::OptionErrors>| {
         checked.map_err(|errors| {
             let told = |(inner, why): (String, String)| {
-                let option = inner.trim_start_matches('/').replace('/', ".");
-                format!("{}: [{section}] {option}: {why}", file.line(&format!("{pointer}{inner}")))
+                // Without one it is about the section.
+                let option = inner.replace('/', ".").replacen('.', " ", 1);
+                format!("{}: [{section}]{option}: {why}", file.line(&format!("{pointer}{inner}")))
             };
             Failure::bad_data(errors.into_iter().map(told).collect::<Vec<_>>().join("\n"))
         })

@@ -102,7 +102,7 @@ fn a_shared_limit_of_the_file_holds_for_all_its_queues() {
         "recado.toml line 2: the file has no limit `stripo`; did you mean `stripe`?",
     );
     refused("[limits.stripe]\nmaxInflight = 1\n", "recado.toml line 2");
-    refused("[limits.stripe]\n", "recado.toml line 1: a limit that limits nothing");
+    refused("[limits.stripe]\n", "recado.toml line 1: [limits.stripe]: a limit that limits nothing");
     refused("[limits]\nstripe = 1\n", "a limit is a section: write [limits.stripe]");
     let text = |limit: &str| {
         format!("[limits.stripe]\n{limit}\n[queues.a]\nlimits = [\"stripe\"]\n[queues.b]\nlimits = [\"stripe\"]\n")
