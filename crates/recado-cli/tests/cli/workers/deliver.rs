@@ -125,7 +125,7 @@ fn a_delivery_is_signed_and_says_what_it_is() {
     assert_eq!(signed_by(OTHER_SECRET, EXAMPLE).unwrap(), "");
     let (stage, dir) = (stage(), Dir::new());
     let endpoint = Endpoint::start(|request| match request.header("recado-attempt") {
-        "1" => answer(503, "retry-after: 0\r\n", ""),
+        "1" => answer(503, "retry-after: 1\r\n", ""),
         _ => answer(200, "", "1"),
     });
     let worker = deliver(&stage, &dir, &endpoint.url(), &["--secret", EXAMPLE_SECRET, "--secret", OTHER_SECRET]);
