@@ -31,6 +31,6 @@ if ! fresh $needs node || ! [ -d tests/sqs/node/node_modules ]; then
     installed $needs node
 fi
 
-"$python/python" -m pytest -q -p no:cacheprovider tests/sqs/python
+"$python/python" -m pytest -q -p no:cacheprovider -o tmp_path_retention_policy=failed tests/sqs/python
 (cd tests/sqs/node && npm test --silent)
 (cd tests/sqs/rust && CARGO_TARGET_DIR=$home/rust cargo test --locked --quiet)
