@@ -101,3 +101,20 @@ impl Write for Sink<'_> {
         Ok(())
     }
 }
+/// Text that many items share.
+pub(crate) mod shared_text {
+    use alloc::sync::Arc;
+
+    use minicbor::encode::Write;
+    use minicbor::{Decoder, Encoder};
+
+    type Encoded<W> = Result<(), minicbor::encode::Error<<W as Write>::Error>>;
+
+    pub(crate) fn encode<C, W: Write>(text: &Arc<str>, encoder: &mut Encoder<W>, _: &mut C) -> Encoded<W> {
+        encoder.str(text).map(drop)
+    }
+
+    pub(crate) fn decode<C>(decoder: &mut Decoder<'_>, _: &mut C) -> Result<Arc<str>, minicbor::decode::Error> {
+        decoder.str().map(Into::into)
+    }
+}

@@ -4,6 +4,7 @@
 //! what it carries itself; the item's last copy stands later in the log, whole.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
@@ -40,9 +41,10 @@ pub struct JobRecord {
     /// Number of its queue.
     #[n(1)]
     pub queue: u32,
-    /// Its type.
+    /// Its type, which thousands of jobs share.
     #[n(2)]
-    pub kind: Box<str>,
+    #[cbor(with = "crate::codec::shared_text")]
+    pub kind: Arc<str>,
     /// Version of its payload's schema.
     #[n(3)]
     pub schema_version: u32,

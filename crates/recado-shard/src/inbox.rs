@@ -4,10 +4,12 @@
 //! were fetched (never more than were asked for), so it needs no bound of its own and is open while
 //! the first one is full.
 
+use std::hint;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
-use std::time::Duration;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Reply, Settle, Settled, TaskView};
 use tokio::sync::oneshot;
@@ -50,19 +52,43 @@ pub(crate) enum Internal {
 
 /// Wakes the writer's thread, once there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Bell(Arc<OnceLock<Thread>>);
+pub(crate) struct Bell(Arc<Rope>);
+
+#[derive(Default)]
+struct Rope {
+    thread: OnceLock<Thread>,
+    is_rung: AtomicBool,
+}
 
 impl Bell {
-    /// Costs an atomic swap while the thread runs and a system call only when it is parked.
+    /// Costs two atomic swaps while the thread runs and a system call only when it is parked.
     pub(crate) fn ring(&self) {
-        if let Some(thread) = self.0.get() {
+        self.0.is_rung.store(true, Ordering::Release);
+        if let Some(thread) = self.0.thread.get() {
             thread.unpark();
         }
     }
 
     /// The calling thread is the one to wake.
     pub(crate) fn is_mine(&self) {
-        assert!(self.0.set(std::thread::current()).is_ok(), "a shard has one writer");
+        assert!(self.0.thread.set(thread::current()).is_ok(), "a shard has one writer");
+    }
+
+    /// Sleeps until it rings, `limit` at most; a ring since the last sleep ends it at once. The thread rests only after
+    /// `awake`, since to be woken takes a while. Returns how long it was until the bell rang.
+    pub(crate) fn sleep(&self, awake: Duration, limit: Duration) -> Option<Duration> {
+        let began = Instant::now();
+        loop {
+            if self.0.is_rung.swap(false, Ordering::Acquire) {
+                return Some(began.elapsed());
+            }
+            match began.elapsed() {
+                waited if waited >= limit => return None,
+                waited if waited < awake => hint::spin_loop(),
+                // It returns at once if a ring was met awake.
+                waited => thread::park_timeout(limit - waited),
+            }
+        }
     }
 }
 
@@ -211,4 +237,27 @@ fn retry_after(waiting: usize, per_second: u64) -> Duration {
     }
     let millis = (waiting as u64).saturating_mul(1000) / per_second;
     Duration::from_millis(millis).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Longer than any machine needs to run a thread.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_ring_before_the_sleep_or_in_it_ends_it() {
+        for awake in [Duration::ZERO, LONG] {
+            let bell = Bell::default();
+            bell.is_mine();
+            bell.ring();
+            assert!(bell.sleep(awake, LONG).is_some_and(|after| after < LONG), "rung before");
+            let ringer = bell.clone();
+            let ring = thread::spawn(move || ringer.ring());
+            assert!(bell.sleep(awake, LONG).is_some_and(|after| after < LONG), "rung meanwhile");
+            ring.join().unwrap();
+            assert_eq!(bell.sleep(awake, Duration::from_millis(1)), None, "nobody rang");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
 
 use recado_log::{FileLog, Log, RealDisk, Recovery};
 
@@ -116,13 +117,22 @@ fn start_with(log: Box<dyn Log>, options: Options, bell: Bell) -> Result<Service
     Ok(Service { handle, thread, recovery: None, replayed })
 }
 
+/// Who is answered alone and asks again within this time finds the writer awake: to wake a thread takes as long.
+const AWAKE_MAX: Duration = Duration::from_micros(100);
+
 fn run(mut shard: Shard, clock: &dyn Clock, bell: &Bell) -> Result<(), Error> {
     bell.is_mine();
+    let has_cores = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    let mut asks_again = false;
     loop {
         match shard.step() {
             Next::Now => {}
-            // A wake between the step and here is not lost: the thread then does not park.
-            Next::At(at) => thread::park_timeout(at.saturating_sub(clock.elapsed())),
+            // A ring between the step and here is not lost: the thread then does not sleep.
+            Next::At(at) => {
+                let awake = if asks_again && has_cores && shard.is_asked_by_one() { AWAKE_MAX } else { Duration::ZERO };
+                let rang = bell.sleep(awake, at.saturating_sub(clock.elapsed()));
+                asks_again = rang.is_some_and(|after| after <= AWAKE_MAX);
+            }
             Next::Ended => return shard.close(),
         }
     }

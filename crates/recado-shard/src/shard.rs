@@ -227,6 +227,11 @@ impl Shard {
         self.handle().begin_stop();
     }
 
+    /// Whoever asks waits for each answer before asking again.
+    pub(crate) fn is_asked_by_one(&self) -> bool {
+        self.writer.is_quiet()
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.phase != Phase::Serving
     }

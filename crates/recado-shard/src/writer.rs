@@ -229,6 +229,11 @@ impl Writer {
         self.draft.len_bytes() >= BATCH_BYTES_TARGET
     }
 
+    /// Nothing came in while the last batch was committed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
     /// There is more to decide without anyone asking: it need not wait while what was decided is committed.
     pub(crate) fn goes_on(&mut self) {
         self.is_quiet = false;

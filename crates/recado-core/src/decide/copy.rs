@@ -1,6 +1,7 @@
 //! An item, written again whole.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use recado_mutants::{Mutant, active};
@@ -164,7 +165,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     let record = JobRecord {
         id: job.id,
         queue: came_from.unwrap_or(job.queue),
-        kind: (*lane.kind).into(),
+        kind: Arc::clone(&lane.kind),
         schema_version: lane.schema_version,
         priority: lane.priority,
         due_at: job.due_at,

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
@@ -376,13 +377,7 @@ impl<'a> Batch<'a> {
     ) -> Result<JobId, Rejection> {
         let (state, at) = (self.state, self.moment.at);
         let lane = (&*job.kind, job.schema_version, job.priority);
-        if self.queue.is_none_or(|queue| queue.find_lane(lane).is_err()) {
-            self.new_lanes.insert(lane);
-            let lanes = self.queue.map_or(0, Queue::lane_count) + self.new_lanes.len();
-            if lanes > LANES_MAX {
-                return Err(self.full("lanes", LANES_MAX as u64, lanes as u64));
-            }
-        }
+        let kind = self.kind_of(lane)?;
         let key = job.idempotency_key.as_ref().map(|key| state.hash(domain::KEY, self.number, key));
         if let Some(key) = key {
             self.check_key(key)?;
@@ -410,7 +405,7 @@ impl<'a> Batch<'a> {
         draft.push(Event::Enqueued(Box::new(JobRecord {
             id,
             queue: self.number,
-            kind: job.kind.clone(),
+            kind,
             schema_version: job.schema_version,
             priority: job.priority,
             due_at: if at_once { at.max(state.line_at) } else { self.due_at(job) },
@@ -426,6 +421,21 @@ impl<'a> Batch<'a> {
             at_once,
         })));
         Ok(id)
+    }
+
+    /// The name of a lane's type, shared with the lane if it is there already.
+    fn kind_of(&mut self, lane: NameOfLane<'a>) -> Result<Arc<str>, Rejection> {
+        if let Some(queue) = self.queue
+            && let Ok(number) = queue.find_lane(lane)
+        {
+            return Ok(Arc::clone(&queue.lane(number).name.kind));
+        }
+        self.new_lanes.insert(lane);
+        let lanes = self.queue.map_or(0, Queue::lane_count) + self.new_lanes.len();
+        if lanes > LANES_MAX {
+            return Err(self.full("lanes", LANES_MAX as u64, lanes as u64));
+        }
+        Ok(lane.0.into())
     }
 
     /// A saved result whose time is over, and that no job needs, must not meet the new job.
