@@ -746,7 +746,7 @@ pub enum Event {
         queue: u32,
     },
     #[n(5)]
-    Enqueued(#[n(0)] Box<JobRecord>),
+    Enqueued(#[n(0)] JobRecord),
     #[n(6)]
     JobCopied(#[n(0)] Box<JobCopy>),
     #[n(7)]

@@ -59,7 +59,11 @@ impl Handle {
     /// # Errors
     /// [`Error`], as for all that follow.
     pub async fn call(&self, command: Command) -> Result<Reply, Error> {
-        self.ask(|promise| Request::Command(command, promise)).await
+        // Kept until the answer is here, so that its memory is freed by this thread and not by the one writer.
+        let command = Arc::new(command);
+        let reply = self.ask(|promise| Request::Command(Arc::clone(&command), promise)).await;
+        drop(command);
+        reply
     }
 
     /// Looks at the state.

@@ -27,7 +27,7 @@ pub(crate) type Outcomes = Vec<Result<Settled, Rejection>>;
 
 /// What callers ask.
 pub(crate) enum Request {
-    Command(Command, Promise<Reply>),
+    Command(Arc<Command>, Promise<Reply>),
     Query(Query, Promise<Answer>),
     Settle(SettleRequest),
     Receive(Box<ReceiveRequest>),

@@ -1,5 +1,6 @@
 //! Decides requests in the order in which they came.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Shard {
     fn command(
         &mut self,
         now: Now,
-        command: Command,
+        command: Arc<Command>,
         promise: Promise<Reply>,
     ) -> Result<Option<Request>, recado_log::Error> {
         let (bytes, limit) = (space::bound(&self.writer.state, &command), self.writer.command_bytes_max());
@@ -93,7 +94,7 @@ impl Shard {
         }
         match self.claim_for(now, &command, bytes)? {
             Room::Yes => {
-                let deleted = match &command {
+                let deleted = match &*command {
                     Command::DeleteQueue { queue, .. } => self.writer.state.queue_number(queue),
                     _ => None,
                 };

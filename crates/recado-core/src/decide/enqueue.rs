@@ -402,7 +402,7 @@ impl<'a> Batch<'a> {
         let payload = draft.put(&job.payload);
         let meta = draft.put_encoded(&meta);
         let overrides = (job.overrides != Overrides::default()).then(|| Box::new(job.overrides.clone()));
-        draft.push(Event::Enqueued(Box::new(JobRecord {
+        draft.push(Event::Enqueued(JobRecord {
             id,
             queue: self.number,
             kind,
@@ -419,7 +419,7 @@ impl<'a> Batch<'a> {
             expires_at: job.expires_after_ms.map(|ms| at.saturating_add(ms)),
             behind,
             at_once,
-        })));
+        }));
         Ok(id)
     }
 
