@@ -27,7 +27,7 @@ SECONDS ?= 60
 sim: ## simulate fresh seeds for SECONDS=60, or SEED=x again
 	@$(CARGO) run --quiet -p recado-sim -- $(if $(SEED),--seed $(SEED),--seconds $(SECONDS))
 
-mutants: ## how many seeds each deliberate mistake lives through (some minutes)
+mutants: ## how many seeds each deliberate mistake lives through (half an hour)
 	@$(CARGO) run --quiet -p recado-sim --features mutants -- --mutants
 
 bench: ## measure, next to the machine's own limits

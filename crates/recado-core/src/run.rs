@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use crate::apply::apply;
 use crate::codec::encode;
 use crate::command::{Cancel, CancelTarget, Command, Moment, Receive};
@@ -105,11 +107,22 @@ fn step_with<T>(
 fn commit(state: &mut State, draft: &mut Draft) {
     let mut events = core::mem::take(&mut draft.events);
     for event in events.drain(..) {
-        draft.only_receives &= matches!(event, Event::Received { .. } | Event::Renewed { .. });
+        draft.only_receives &= may_be_lost(&event);
         encode(&event, &mut draft.head);
         apply(state, draft.position, event);
     }
     draft.events = events;
+}
+
+/// A fact that a power failure may take without harm.
+fn may_be_lost(event: &Event) -> bool {
+    match event {
+        Event::Received { .. } | Event::Renewed { .. } => true,
+        Event::Completed { .. } | Event::Failed { .. } | Event::Released { .. } | Event::Settled { .. } => {
+            active(Mutant::SettleSyncedLate)
+        }
+        _ => false,
+    }
 }
 
 fn run_tick(state: &mut State, moment: Moment, draft: &mut Draft) -> Result<Reply, Rejection> {

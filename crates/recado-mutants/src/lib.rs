@@ -89,6 +89,30 @@ mutants! {
     HandOffUndoneByTrim,
     /// A late settle of a FIFO queue's message counts.
     FifoLateSettleAccepted,
+    /// A settle that comes with a receive is synced as late as the receive may be.
+    SettleSyncedLate,
+    /// A release uses up an attempt.
+    ReleaseUsesAttempt,
+    /// One job more than the limit is in flight of a queue.
+    InFlightOffByOne,
+    /// A rate limit begins full after a restart.
+    RateFullAfterRestart,
+    /// A rate limit that has a token again has all of them.
+    RateRefilledAtOnce,
+    /// The rate limit of a group is forgotten when it has a token again.
+    GroupRateForgotten,
+    /// A shared limit holds back one of its queues only.
+    SharedLimitHoldsOne,
+    /// Only one queue's deliveries take tokens of a shared limit.
+    SharedRateCountsOne,
+    /// An open breaker lets jobs out.
+    BreakerLetsOut,
+    /// A breaker that is half open lets out more than one probe at a time.
+    BreakerTwoProbes,
+    /// A breaker is half open as soon as it opens.
+    BreakerNeverCools,
+    /// A restart forgets that breakers are open.
+    BreakersForgottenByRestart,
 }
 
 /// Whether the mistake is made.
@@ -100,17 +124,41 @@ pub const fn active(_: Mutant) -> bool {
 
 #[cfg(feature = "mutants")]
 mod switch {
-    use core::sync::atomic::{AtomicU8, Ordering};
+    use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
     use crate::Mutant;
 
     const NONE: u8 = u8::MAX;
     static MADE: AtomicU8 = AtomicU8::new(NONE);
 
+    static REACHED: AtomicU64 = AtomicU64::new(0);
+    const _: () = assert!(Mutant::ALL.len() <= u64::BITS as usize);
+
     /// Whether the mistake is made.
     #[must_use]
     pub fn active(mutant: Mutant) -> bool {
+        let bit = 1 << mutant as u8;
+        if REACHED.load(Ordering::Relaxed) & bit == 0 {
+            REACHED.fetch_or(bit, Ordering::Relaxed);
+        }
         MADE.load(Ordering::Relaxed) == mutant as u8
+    }
+
+    /// Mistakes whose places were come to: the others would have changed nothing.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Reached(u64);
+
+    impl Reached {
+        /// All since it was last asked.
+        pub fn take() -> Self {
+            Self(REACHED.swap(0, Ordering::Relaxed))
+        }
+
+        /// Whether this one is among them.
+        #[must_use]
+        pub fn has(self, mutant: Mutant) -> bool {
+            self.0 & 1 << mutant as u8 != 0
+        }
     }
 
     /// From now on this mistake is made, in the whole process, and no other.
@@ -120,4 +168,4 @@ mod switch {
 }
 
 #[cfg(feature = "mutants")]
-pub use switch::{active, make};
+pub use switch::{Reached, active, make};

@@ -7,12 +7,12 @@ use std::time::Duration;
 use recado_core::{
     Action, Actor, Answer as Found, Cancel, CancelTarget, Command, Condition, Configure, Failure, Filter, GuardAction,
     GuardBegin, Hash, JobId, JobState, JobsQuery, NewJob, NewTask, Outcome as CoreOutcome, Overrides, Page, Patch,
-    Producer, Query, Rejection, Replay, Reply as CoreReply, RequestKey, Select, Source, TypeRange, When,
+    Producer, PutLimit, Query, Rejection, Replay, Reply as CoreReply, RequestKey, Select, Source, TypeRange, When,
 };
 use recado_shard::{DeliveryGuard, Error, FilledJob, Handle};
 
 use crate::history::{Answer, Delivery, Listed, Made};
-use crate::options::Options;
+use crate::options::{Options, limit_name};
 use crate::payload;
 use crate::script::{self, Outcome, PURGED, Request, Use};
 
@@ -45,10 +45,14 @@ impl From<Answer> for Reply {
 /// The request at work.
 pub(crate) fn call(handle: &Handle, options: &Options, request: &Request, wall_ms: u64) -> Call {
     let (handle, request) = (handle.clone(), request.clone());
-    let setting = match &request {
-        Request::Configure { queue, variant } => Some(options.queues[usize::from(*queue)][*variant].options()),
-        _ => None,
-    };
+    let (mut setting, mut form) = (None, None);
+    match &request {
+        Request::Configure { queue, variant } => {
+            setting = Some(options.queues[usize::from(*queue)][*variant].options())
+        }
+        Request::PutLimit { limit, variant } => form = Some(options.limits[usize::from(*limit)][*variant].clone()),
+        _ => {}
+    }
     Box::pin(async move {
         match request {
             Request::Receive(receive) => received(&handle, receive).await,
@@ -61,6 +65,15 @@ pub(crate) fn call(handle: &Handle, options: &Options, request: &Request, wall_m
                     actor: Actor::default(),
                 });
                 done(handle.call(command).await).into()
+            }
+            Request::PutLimit { limit, .. } => {
+                let put = PutLimit {
+                    limit: limit_name(limit),
+                    options: form.unwrap_or_default(),
+                    source: Source::Api,
+                    actor: Actor::default(),
+                };
+                done(handle.call(Command::PutLimit(put)).await).into()
             }
             request => other(&handle, request, wall_ms).await.unwrap_or_else(refusal).into(),
         }
@@ -130,6 +143,10 @@ async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer
         Request::Delete { queue } => {
             done(handle.delete_queue(name(queue), true, Condition::default(), Actor::default()).await)
         }
+        Request::RemoveLimit { limit } => {
+            let (limit, source) = (limit_name(limit), Source::Api);
+            done(handle.call(Command::RemoveLimit { limit, source, actor: Actor::default() }).await)
+        }
         Request::Cancel(job) => {
             let cancel = Cancel { target: CancelTarget::Ids(vec![job]), reason: None, actor: Actor::default() };
             match handle.call(Command::Cancel(cancel)).await? {
@@ -148,7 +165,9 @@ async fn other(handle: &Handle, request: Request, wall_ms: u64) -> Result<Answer
             _ => Answer::Unknown,
         },
         Request::List { queue } => list(handle, queue, wall_ms).await?,
-        Request::Receive(_) | Request::Configure { .. } => unreachable!("handled by the caller"),
+        Request::Receive(_) | Request::Configure { .. } | Request::PutLimit { .. } => {
+            unreachable!("handled by the caller")
+        }
     })
 }
 
@@ -266,6 +285,7 @@ async fn received(handle: &Handle, receive: script::Receive) -> Reply {
                 tag: payload::decode(&filled.payload).0,
                 round: payload::decode(&filled.payload).1,
                 fence: delivered.fencing_token,
+                received_at: delivered.receipt.received_at,
                 receipt: delivered.receipt.text(secret).into(),
                 attempts: delivered.job.attempts,
                 deliveries: delivered.job.deliveries,

@@ -154,6 +154,8 @@ pub struct Delivery {
     pub round: Option<u32>,
     /// Fencing token.
     pub fence: u64,
+    /// When it was handed out, on the server's wall clock.
+    pub received_at: u64,
     /// The receipt.
     pub receipt: Box<str>,
     /// Attempts that count, this one included.

@@ -9,6 +9,8 @@
 mod check;
 mod client;
 pub mod history;
+#[cfg(feature = "mutants")]
+pub mod mistakes;
 mod options;
 mod payload;
 mod plan;

@@ -1,6 +1,7 @@
 //! `recado-sim --seconds N`: fresh seeds for so long. `--seed X`: one run, told in full. `--mutants [NAME ...]`: how many
 //! seeds each mistake of `recado-mutants` lives through.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -35,17 +36,21 @@ fn explore(time: Duration) -> ExitCode {
     println!("seeds from {first} on; any of them runs again with --seed (make sim SEED=...)");
     let start = Instant::now();
     let (mut work, mut seeds) = (Work::default(), 0);
+    let mut drawn = BTreeMap::<&str, u64>::new();
     while start.elapsed() < time {
         let plan = Plan::draw(first + seeds);
         let run = run(&plan);
         seeds += 1;
         work += run.work;
+        plan.options.drawn().into_iter().for_each(|word| *drawn.entry(word).or_default() += 1);
         if run.violation.is_some() {
             throughput(seeds, work, start.elapsed());
             return tell(&plan, &run);
         }
     }
     throughput(seeds, work, start.elapsed());
+    let drawn: Vec<String> = drawn.into_iter().map(|(word, count)| format!("{word} {count}")).collect();
+    println!("drawn, in how many of them: {}", drawn.join(", "));
     println!("no promise was broken");
     ExitCode::SUCCESS
 }

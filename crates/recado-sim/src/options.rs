@@ -1,8 +1,9 @@
 //! What a seed draws: each run has a random part of all features and faults, so that rare pairs of them meet.
 
 use recado_core::{
-    Backoff, BackoffCurve, DeadLetterOptions, Fifo, GroupOptions, IdempotencyOptions, Jitter, KeepOptions, OnDead,
-    PayloadOptions, QueueOptions, Redrive, SqsQueue, Visibility,
+    Backoff, BackoffCurve, BreakerOptions, DeadLetterOptions, Fifo, GroupOptions, IdempotencyOptions, Jitter,
+    KeepOptions, LimitOptions, OnDead, PaceOptions, PayloadOptions, QueueOptions, RateLimit, Redrive, SqsQueue,
+    Visibility,
 };
 use recado_log::Durability;
 
@@ -25,6 +26,8 @@ pub struct Options {
     pub crowds: u64,
     /// Of each queue, the configurations it can have; the first is in force from the beginning.
     pub queues: Vec<Vec<Setting>>,
+    /// Of each shared limit, the forms that it can have; the first is in force from the beginning.
+    pub limits: Vec<Vec<LimitOptions>>,
     /// What producers use.
     pub jobs: JobOptions,
     /// What workers do, as weights.
@@ -63,6 +66,11 @@ pub struct Setting {
     pub fifo: bool,
     /// The queue that takes what was received so often.
     pub redrive: Option<(u8, u32)>,
+    pub rate: Option<RateLimit>,
+    pub group_rate: Option<RateLimit>,
+    pub breaker: Option<BreakerOptions>,
+    /// The shared limits it is under.
+    pub limits: Vec<u8>,
 }
 
 /// What producers use.
@@ -137,6 +145,8 @@ pub struct OperatorOptions {
     pub look: u64,
     pub configure: u64,
     pub delete: u64,
+    pub put_limit: u64,
+    pub remove_limit: u64,
 }
 
 /// What the network does.
@@ -190,10 +200,13 @@ impl Options {
     /// Draws them.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let groups = random.percent(50);
+        let limits: Vec<_> = (0..sometimes(random, 30, 2, 0)).map(|_| limit(random)).collect();
+        let pace = Pace { rates: random.percent(20), breakers: random.percent(25), limits: limits.len() as u8 };
         let last = random.below(3) as u8;
-        let queues = (0..=last).map(|queue| Setting::variants(random, groups, (queue < last).then_some(last)));
+        let queues = (0..=last).map(|queue| Setting::variants(random, groups, pace, (queue < last).then_some(last)));
         let queues = queues.collect();
         Self {
+            limits,
             horizon: random.pick(&[5, 15, 40, 90]) * SECOND,
             steps: random.pick(&[100, 200, 300, 500]),
             crowds: random.pick(&[0, 50, 90]),
@@ -208,19 +221,126 @@ impl Options {
     }
 }
 
+impl Options {
+    /// What of all features and faults this run has.
+    #[must_use]
+    pub fn drawn(&self) -> Vec<&'static str> {
+        let any = |has: fn(&Setting) -> bool| self.queues.iter().any(|settings| has(&settings[0]));
+        let Self { jobs, workers, operators, network, faults, server, .. } = self;
+        let all = [
+            ("two shards", true),
+            ("several queues", self.queues.len() > 1),
+            ("groups", jobs.groups > 0),
+            ("ordered groups", any(|setting| setting.ordered)),
+            ("FIFO queues", any(|setting| setting.fifo)),
+            ("hand-off", any(|setting| setting.redrive.is_some())),
+            ("rate limits", any(|setting| setting.rate.is_some() || setting.group_rate.is_some())),
+            ("in-flight limits", any(|setting| setting.in_flight.is_some() || setting.group_in_flight.is_some())),
+            ("shared limits", any(|setting| !setting.limits.is_empty())),
+            ("breakers", any(|setting| setting.breaker.is_some())),
+            ("depth limits", any(|setting| setting.depth < 1_000)),
+            ("payload limits", any(|setting| setting.payload_max.is_some())),
+            ("batches", jobs.batch_max > 1),
+            ("priorities", jobs.priorities > 1),
+            ("delays", jobs.delays),
+            ("deduplication", jobs.dedup_keys > 0),
+            ("idempotency keys", jobs.keys > 0),
+            ("guards", jobs.guard_keys > 0 || jobs.job_guards > 0),
+            ("expiry", jobs.expiry),
+            ("producers", jobs.producers),
+            ("repeated requests", jobs.requests),
+            ("repeated receives", workers.attempts > 0),
+            ("settles with receives", workers.together > 0),
+            ("late settles", workers.late > 0),
+            ("contradictions", workers.contradict > 0),
+            ("forged receipts", workers.forge > 0),
+            ("pauses", operators.pause > 0),
+            ("purges", operators.purge > 0),
+            ("replays", operators.replay > 0),
+            ("discards", operators.discard > 0),
+            ("cancels", operators.cancel > 0),
+            ("patches", operators.patch > 0),
+            ("configurations", operators.configure > 0),
+            ("deletions", operators.delete > 0),
+            ("losses of the network", network.lost > 0),
+            ("duplicates of the network", network.again > 0),
+            ("kills", faults.kills > 0),
+            ("power losses", faults.power > 0),
+            ("graceful stops", faults.stops > 0),
+            ("bursts", faults.bursts > 0),
+            ("failing writes and syncs", faults.disk > 0),
+            ("short writes", faults.short_writes > 0),
+            ("failing reads", faults.reads > 0),
+            ("full disks", faults.full > 0),
+            ("clock steps", faults.clock_steps > 0),
+            ("little memory", server.memory_bytes < 1 << 30),
+            ("durability os", server.durability == Durability::Os),
+        ];
+        all.into_iter().filter(|(_, has)| *has).map(|(word, _)| word).collect()
+    }
+}
+
 /// `value` in so many percent of the runs.
 fn sometimes<T>(random: &mut Random, percent: u64, value: T, otherwise: T) -> T {
     if random.percent(percent) { value } else { otherwise }
 }
 
+/// What may hold deliveries back in a run.
+#[derive(Clone, Copy)]
+struct Pace {
+    rates: bool,
+    breakers: bool,
+    /// How many shared limits there are.
+    limits: u8,
+}
+
+/// A shared limit: its first form, and another one of the same kinds.
+fn limit(random: &mut Random) -> Vec<LimitOptions> {
+    let (has_rate, has_breaker) = (random.percent(40), random.percent(40));
+    let first = LimitOptions {
+        max_in_flight: (random.percent(50) || !has_rate && !has_breaker).then(|| random.between(1, 3) as u32),
+        rate: has_rate.then(|| rate(random)),
+        breaker: has_breaker.then(|| breaker(random)),
+    };
+    let other = LimitOptions {
+        max_in_flight: first.max_in_flight.map(|_| random.between(1, 3) as u32),
+        rate: first.rate.map(|_| rate(random)),
+        breaker: first.breaker,
+    };
+    vec![first, other]
+}
+
+/// The longest time between two tokens: what waits at the end is worked off at this pace.
+pub(crate) const TOKEN_MS_MAX: u64 = 500;
+
+fn rate(random: &mut Random) -> RateLimit {
+    let jobs = random.pick(&[1, 1, 3, 7]);
+    let per_ms = random.pick(&[5, 50, TOKEN_MS_MAX]) * u64::from(jobs);
+    RateLimit { jobs, per_ms, burst: random.pick(&[1, 1, 2, 5]) }
+}
+
+/// The longest time that a breaker stays open.
+pub(crate) const COOL_DOWN_MS_MAX: u64 = 8_000;
+
+fn breaker(random: &mut Random) -> BreakerOptions {
+    BreakerOptions {
+        failure_milli: random.pick(&[1, 1, 500, 1_000]),
+        window_ms: random.pick(&[1_000, 3_600_000, 3_600_000]),
+        min_jobs: random.pick(&[1, 1, 3]),
+        cool_down_ms: random.pick(&[200, 1_000, COOL_DOWN_MS_MAX]),
+    }
+}
+
 impl Setting {
     /// `beyond` is a queue that may take what fails in this one.
-    fn variants(random: &mut Random, groups: bool, beyond: Option<u8>) -> Vec<Self> {
-        let first = Self::draw(random, groups, beyond);
+    fn variants(random: &mut Random, groups: bool, pace: Pace, beyond: Option<u8>) -> Vec<Self> {
+        let first = Self::draw(random, groups, pace, beyond);
         let others = (0..2).map(|_| {
             // What jobs were promised under one setting stays comparable under the next.
-            let other = Self::draw(random, groups, beyond);
+            let other = Self::draw(random, groups, pace, beyond);
             Self {
+                rate: first.rate.and(other.rate).or(first.rate),
+                group_rate: first.group_rate.and(other.group_rate).or(first.group_rate),
                 max_attempts: other.max_attempts,
                 max_deliveries: other.max_deliveries,
                 backoff_ms: other.backoff_ms,
@@ -233,7 +353,7 @@ impl Setting {
         std::iter::once(first.clone()).chain(others.collect::<Vec<_>>()).collect()
     }
 
-    fn draw(random: &mut Random, groups: bool, beyond: Option<u8>) -> Self {
+    fn draw(random: &mut Random, groups: bool, pace: Pace, beyond: Option<u8>) -> Self {
         let max_attempts = random.pick(&[1, 2, 3, 3, 5]);
         let fifo = groups && random.percent(20);
         let ordered = fifo || (groups && random.percent(60));
@@ -258,6 +378,10 @@ impl Setting {
             payload_max: if random.percent(15) { Some(random.pick(&[40, 600])) } else { None },
             fifo,
             redrive: beyond.filter(|_| random.percent(25)).map(|queue| (queue, random.between(1, 3) as u32)),
+            rate: (pace.rates && random.percent(60)).then(|| rate(random)),
+            group_rate: (pace.rates && groups && random.percent(50)).then(|| rate(random)),
+            breaker: (pace.breakers && random.percent(70)).then(|| breaker(random)),
+            limits: (0..pace.limits).filter(|_| random.percent(60)).collect(),
         }
     }
 
@@ -286,12 +410,27 @@ impl Setting {
             }),
             payload: self.payload_max.map(|max| PayloadOptions { max_size_bytes: Some(max), ..Default::default() }),
             sqs: (self.fifo || self.redrive.is_some()).then(|| Box::new(self.sqs())),
+            pace: self.pace().boxed(),
             ..QueueOptions::default()
         }
     }
 }
 
+/// Name of a shared limit.
+pub(crate) fn limit_name(limit: u8) -> Box<str> {
+    format!("limit-{limit}").into()
+}
+
 impl Setting {
+    fn pace(&self) -> PaceOptions {
+        PaceOptions {
+            rate: self.rate,
+            group_rate: self.group_rate,
+            limits: (!self.limits.is_empty()).then(|| self.limits.iter().map(|limit| limit_name(*limit)).collect()),
+            breaker: self.breaker,
+        }
+    }
+
     fn sqs(&self) -> SqsQueue {
         let redrive = |(queue, max_receives): (u8, u32)| Redrive { target: format!("q{queue}").into(), max_receives };
         SqsQueue {
@@ -364,6 +503,8 @@ impl OperatorOptions {
             look: weight(20),
             configure: weight(15),
             delete: weight(4),
+            put_limit: weight(20),
+            remove_limit: weight(3),
             ignore_key: random.percent(20),
             replay_patches: random.pick(&[0, 50, 100]),
         }

@@ -2,27 +2,40 @@
 
 /// A payload of about this size.
 pub(crate) fn encode(tag: u32, bytes: usize) -> Vec<u8> {
-    let mut payload = format!("{{\"tag\":{tag},\"fill\":\"");
-    let letter = char::from(b'a' + (tag % 26) as u8);
-    payload.extend(std::iter::repeat_n(letter, bytes.saturating_sub(payload.len() + 2)));
-    payload.push_str("\"}");
-    payload.into_bytes()
+    let mut payload = format!("{{\"tag\":{tag},\"fill\":\"").into_bytes();
+    payload.resize(payload.len().max(bytes.saturating_sub(2)), letter(tag));
+    payload.extend(b"\"}");
+    payload
+}
+
+fn letter(tag: u32) -> u8 {
+    b'a' + (tag % 26) as u8
 }
 
 /// The tag, if the whole payload is as it was made, and the round of the replay that last changed it.
 pub(crate) fn decode(payload: &[u8]) -> (Option<u32>, Option<u32>) {
     let Ok(text) = std::str::from_utf8(payload) else { return (None, None) };
     let (own, round) = split(text);
-    let tag = own.strip_prefix("{\"tag\":").and_then(|rest| rest.split(',').next()?.parse().ok());
-    (tag.filter(|tag| encode(*tag, own.len() + 1) == format!("{own}}}").into_bytes()), round)
+    (own.and_then(tag), round)
 }
 
-/// A payload without its last brace, and the round behind it.
-fn split(text: &str) -> (&str, Option<u32>) {
-    let own = text.strip_suffix('}').unwrap_or(text);
+fn tag(own: &str) -> Option<u32> {
+    let (tag, fill) = own.strip_prefix("{\"tag\":")?.split_once(',')?;
+    let fill = fill.strip_prefix("\"fill\":\"")?.strip_suffix('"')?;
+    let tag = tag.parse().ok().filter(|number: &u32| number.to_string() == tag)?;
+    fill.bytes().all(|byte| byte == letter(tag)).then_some(tag)
+}
+
+/// A payload without its last brace, if it has that, and the round behind it.
+fn split(text: &str) -> (Option<&str>, Option<u32>) {
+    let Some(own) = text.strip_suffix('}') else { return (None, None) };
+    // One that no replay has changed ends with its fill.
+    if own.ends_with('"') {
+        return (Some(own), None);
+    }
     match own.rsplit_once(ROUND) {
-        Some((own, round)) => (own, round.parse().ok()),
-        None => (own, None),
+        Some((own, round)) => (Some(own), round.parse().ok()),
+        None => (Some(own), None),
     }
 }
 
@@ -31,7 +44,8 @@ const ROUND: &str = ",\"round\":";
 /// What a replay merges into a payload: its round.
 pub(crate) fn merge(patch: &[u8], payload: &[u8]) -> Result<Vec<u8>, String> {
     let text = |bytes| std::str::from_utf8(bytes).map_err(|error| error.to_string());
-    Ok(format!("{}{ROUND}{}}}", split(text(payload)?).0, text(patch)?).into_bytes())
+    let own = split(text(payload)?).0.ok_or("it is no object")?;
+    Ok(format!("{own}{ROUND}{}}}", text(patch)?).into_bytes())
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Author<'_> {
 
     fn client_step(&mut self, at: Micros, server: usize) {
         let queue = self.random.below(self.options.queues.len() as u64) as u8;
-        let operators = &self.options.operators;
+        let (operators, limits) = (&self.options.operators, self.options.limits.len() as u64);
         let weights = [
             self.options.workers.enqueues,
             100 - self.options.workers.enqueues,
@@ -80,6 +80,8 @@ impl Author<'_> {
             operators.patch,
             operators.look,
             self.options.jobs.guard_keys * 10,
+            if limits > 0 { operators.put_limit } else { 0 },
+            if limits > 0 { operators.remove_limit } else { 0 },
         ];
         let ignore_key = operators.ignore_key && self.random.percent(50);
         let request = match self.weighted(&weights) {
@@ -101,7 +103,12 @@ impl Author<'_> {
                 return self.pick(at, PickedAction::Patch { priority, delay_ms });
             }
             10 => return self.pick(at, PickedAction::Look),
-            _ => return self.begin(at, server, queue),
+            11 => return self.begin(at, server, queue),
+            12 => {
+                let (limit, variant) = (self.random.below(limits) as u8, self.random.below(2) as usize);
+                Request::PutLimit { limit, variant }
+            }
+            _ => Request::RemoveLimit { limit: self.random.below(limits) as u8 },
         };
         self.send(at, server, request);
     }

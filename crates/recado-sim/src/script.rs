@@ -164,6 +164,18 @@ pub enum Request {
         /// Which of the plan's settings.
         variant: usize,
     },
+    /// Give a shared limit its form, or another.
+    PutLimit {
+        /// The limit.
+        limit: u8,
+        /// Which of the plan's forms.
+        variant: usize,
+    },
+    /// Remove a shared limit.
+    RemoveLimit {
+        /// The limit.
+        limit: u8,
+    },
     /// Delete the queue with all that is in it.
     Delete {
         /// The queue.

@@ -16,7 +16,7 @@ use crate::random::Random;
 use crate::script::Micros;
 
 /// The wall clock when a run begins.
-const WALL_MS: u64 = 1_780_000_000_000;
+pub(crate) const WALL_MS: u64 = 1_780_000_000_000;
 /// What one turn of the shard takes at most.
 const TURN: Micros = 20;
 

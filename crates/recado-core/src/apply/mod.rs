@@ -11,6 +11,8 @@ mod queue;
 mod schema;
 mod service;
 
+use recado_mutants::{Mutant, active};
+
 use crate::event::{Event, LeaseState};
 use crate::figures::Count;
 use crate::items::ItemKind;
@@ -255,7 +257,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
             take_up(state, slot);
             let job = &mut state.jobs[slot];
             // A lapsed delivery's attempt was counted by its receive, like any other's.
-            job.attempts = job.attempts.saturating_sub(1);
+            job.attempts = job.attempts.saturating_sub(u16::from(!active(Mutant::ReleaseUsesAttempt)));
             job.deliveries = job.deliveries.saturating_sub(u16::from(*uncounted));
             wait_again(state, slot, *until, LeaseState::Released, error.map(|span| span.at(position)));
         }),

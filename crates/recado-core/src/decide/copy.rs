@@ -19,7 +19,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         return;
     }
     let number = plan.number;
-    if active(Mutant::DelayedTrimmed) && plan.kind == ItemKind::Job && state.jobs[number].state == JobState::Delayed {
+    if plan.kind == ItemKind::Job && state.jobs[number].state == JobState::Delayed && active(Mutant::DelayedTrimmed) {
         let seqs = alloc::vec![state.jobs[number].id.seq()];
         return draft.push(Event::Removed { seqs, why: Removal::Forgotten });
     }
@@ -182,7 +182,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     };
     Event::JobCopied(Box::new(JobCopy {
         record,
-        state: if active(Mutant::AckResurrected) && job.state.is_final() { JobState::Ready } else { job.state },
+        state: if job.state.is_final() && active(Mutant::AckResurrected) { JobState::Ready } else { job.state },
         attempts: u32::from(job.attempts),
         deliveries: u32::from(job.deliveries),
         earlier_deliveries: job.earlier_deliveries(),

@@ -215,17 +215,18 @@ impl<'a> Batch<'a> {
 
     fn check_depth(&self) -> Result<(), Rejection> {
         let depth = self.queue.map_or(0, Queue::depth) + self.new_jobs;
-        let limit = self.settings.max_depth + u64::from(active(Mutant::DepthOffByOne));
-        if self.new_jobs > 0 && depth > limit {
+        let limit = self.settings.max_depth;
+        let is_one_more = depth == limit + 1 && active(Mutant::DepthOffByOne);
+        if self.new_jobs > 0 && depth > limit && !is_one_more {
             return Err(self.full("max-depth", self.settings.max_depth, depth));
         }
         Ok(())
     }
 
     fn add(&mut self, index: usize, job: &'a NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
-        let limit = self.settings.payload_max_bytes + u64::from(active(Mutant::PayloadLimitOffByOne));
-        if job.payload.len() as u64 > limit {
-            let actual = job.payload.len() as u64;
+        let (limit, actual) = (self.settings.payload_max_bytes, job.payload.len() as u64);
+        let is_one_more = actual == limit + 1 && active(Mutant::PayloadLimitOffByOne);
+        if actual > limit && !is_one_more {
             return Err(Rejection::PayloadTooLarge { queue: self.name.into(), index, limit, actual });
         }
         if self.settings.ordered && job.priority != 0 {

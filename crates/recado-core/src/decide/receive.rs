@@ -74,6 +74,7 @@ pub(crate) fn next_of_group(state: &State, slot: Slot) -> Option<Slot> {
     if queue.settings.fifo.is_none()
         || job.group == queue.no_group
         || state.hold(queue).is_some()
+        || state.is_group_at_limit(job.group)
         || state.is_group_spent(job.group)
     {
         return None;

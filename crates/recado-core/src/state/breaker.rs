@@ -5,6 +5,8 @@
 //! Where a breaker is stands in the record of its owner, as do its moves in the log: it survives a restart. What it
 //! counts while closed follows from events, and is counted anew from those that the log still shows.
 
+use recado_mutants::{Mutant, active};
+
 use crate::event::{BreakerOf, BreakerRecord, BreakerState};
 use crate::figures::Recent;
 use crate::options::BreakerOptions;
@@ -94,10 +96,12 @@ impl State {
             let probe = self.slot_of_seq(seq).map(|slot| &self.jobs[slot]);
             probe.is_some_and(|job| job.state == JobState::InFlight && is_its(job.queue))
         };
+        let is_forgotten = || breaker.since < self.started_at && active(Mutant::BreakersForgottenByRestart);
         match breaker.state {
             BreakerState::Closed => false,
-            BreakerState::Open => true,
-            BreakerState::HalfOpen => breaker.probe.is_some_and(is_out),
+            _ if is_forgotten() => false,
+            BreakerState::Open => !active(Mutant::BreakerLetsOut),
+            BreakerState::HalfOpen => breaker.probe.is_some_and(is_out) && !active(Mutant::BreakerTwoProbes),
         }
     }
 
@@ -149,6 +153,7 @@ impl State {
     pub(crate) fn breaker_to_move(&self, at: u64) -> Option<(BreakerOf, BreakerState, u64)> {
         let (of, to) = self.to_move.first_key_value()?;
         let (options, ..) = self.breaker(*of)?;
+        let options = options.filter(|_| !active(Mutant::BreakerNeverCools));
         let cool_down_ms = options.map_or(0, |options| options.cool_down_ms);
         Some((*of, *to, self.elapsed(at).saturating_add(cool_down_ms)))
     }

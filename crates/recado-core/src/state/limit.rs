@@ -4,6 +4,8 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use crate::event::{BreakerOf, LimitRecord};
 use crate::items::Link;
 use crate::reply::{HeldBack, State as JobState};
@@ -60,7 +62,10 @@ impl State {
         }
         // Most queues name no limit.
         let held = |number: &u32| Some(Hold { reason: self.hold_of_limit(*number)?, limit: Some(*number) });
-        queue.limits.iter().find_map(held)
+        let holds = |number: &&u32| {
+            !active(Mutant::SharedLimitHoldsOne) || self.limits[*number].queues.first() == Some(&queue.record.number)
+        };
+        queue.limits.iter().filter(holds).find_map(held)
     }
 
     /// Why nothing is handed out under a shared limit.

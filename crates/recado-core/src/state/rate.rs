@@ -8,6 +8,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use recado_mutants::{Mutant, active};
+
 use crate::id::Hash;
 use crate::options::RateLimit;
 use crate::state::slab::{Keyed, Slot, Table};
@@ -53,9 +55,26 @@ impl Bucket {
         self.spent_until = (next > at).then_some(next);
     }
 
+    /// The instant has come at which there is one again.
+    fn has_token(&mut self) {
+        self.spent_until = None;
+        if active(Mutant::RateRefilledAtOnce) {
+            self.full_at_ns = 0;
+        }
+    }
+
     fn empty(&mut self, rate: RateLimit, at: u64) {
         (self.full_at_ns, self.taken_at) = (u128::from(at) * NS_PER_MS + rate.fill_ns(), at);
         self.spent_until = Some(self.next_token_at(rate));
+    }
+
+    /// As it is with a new service.
+    fn begin(&mut self, rate: RateLimit, at: u64) {
+        if active(Mutant::RateFullAfterRestart) {
+            *self = Self::default();
+        } else {
+            self.empty(rate, at);
+        }
     }
 
     /// Another limit holds: its bucket begins full, but if the one before was in use, empty as of then.
@@ -150,6 +169,9 @@ impl State {
         for limit in &*Arc::clone(&queue.limits) {
             let limit = *limit;
             let Some(it) = self.limits.get_mut(&limit) else { continue };
+            if active(Mutant::SharedRateCountsOne) && it.queues.first() != Some(&number) {
+                continue;
+            }
             it.deliveries += 1;
             if let Some(rate) = it.record.options.rate {
                 self.change_limit_bucket(limit, |bucket| bucket.take(rate, at));
@@ -179,13 +201,13 @@ impl State {
 
     /// A token of a queue is there again.
     pub(super) fn refill_queue(&mut self, number: u32) {
-        self.change_queue_bucket(number, |bucket| bucket.spent_until = None);
+        self.change_queue_bucket(number, Bucket::has_token);
         self.wake(number);
     }
 
     /// A token of a shared limit is there again.
     pub(super) fn refill_limit(&mut self, number: u32) {
-        self.change_limit_bucket(number, |bucket| bucket.spent_until = None);
+        self.change_limit_bucket(number, Bucket::has_token);
         self.wake_limit(number);
     }
 
@@ -193,8 +215,8 @@ impl State {
     pub(super) fn refill_group(&mut self, it: Slot) {
         let (hash, before) = (self.group_rates[it].hash, self.group_rates[it].changes_at());
         let bucket = &mut self.group_rates[it].bucket;
-        if bucket.is_spent() && bucket.full_at() > before {
-            bucket.spent_until = None;
+        if bucket.is_spent() && bucket.full_at() > before && !active(Mutant::GroupRateForgotten) {
+            bucket.has_token();
             let after = bucket.full_at();
             self.move_rate_timer(Timer::GroupRate(it), Some(before), Some(after));
         } else {
@@ -235,7 +257,7 @@ impl State {
             let settings = &self.queue(number).settings;
             let (rate, group_rate) = (settings.rate, settings.group_rate);
             if let Some(rate) = rate {
-                self.change_queue_bucket(number, |bucket| bucket.empty(rate, at));
+                self.change_queue_bucket(number, |bucket| bucket.begin(rate, at));
             }
             if let Some(rate) = group_rate {
                 let mut bucket = Bucket::default();
@@ -246,7 +268,7 @@ impl State {
         }
         for number in self.limits.keys().copied().collect::<Vec<_>>() {
             if let Some(rate) = self.limits[&number].record.options.rate {
-                self.change_limit_bucket(number, |bucket| bucket.empty(rate, at));
+                self.change_limit_bucket(number, |bucket| bucket.begin(rate, at));
             }
         }
     }

@@ -239,6 +239,13 @@ impl State {
         }
     }
 
+    /// Whether the in-flight limit of a group's queue holds the group back.
+    pub(crate) fn is_group_at_limit(&self, slot: Slot) -> bool {
+        let group = &self.groups[slot];
+        let queue = self.queue(group.queue);
+        slot != queue.no_group && queue.settings.group_max_in_flight.is_some_and(|limit| group.in_flight >= limit)
+    }
+
     /// Ends the hold of a job on its ordered group.
     pub(crate) fn release_group(&mut self, slot: Slot) {
         let group = self.jobs[slot].group;

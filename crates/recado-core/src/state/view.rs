@@ -1,5 +1,9 @@
 //! A job as answers show it.
 
+use core::cmp::Ordering;
+
+use recado_mutants::{Mutant, active};
+
 use crate::event::LeaseState;
 use crate::id::Receipt;
 use crate::query::Stats;
@@ -107,7 +111,7 @@ impl State {
         }
         let group = &self.groups[job.group];
         let is_grouped = job.group != queue.no_group;
-        if is_grouped && queue.settings.group_max_in_flight.is_some_and(|limit| group.in_flight >= limit) {
+        if self.is_group_at_limit(job.group) {
             return Some(HeldBack::GroupInFlightLimit);
         }
         if self.is_group_spent(job.group) {
@@ -156,7 +160,12 @@ impl Queue {
         if self.record.paused || self.is_going {
             return Some(HeldBack::Paused);
         }
-        let is_at_limit = |limit: u32| self.count(JobState::InFlight) >= u64::from(limit);
+        let count = self.count(JobState::InFlight);
+        let is_at_limit = |limit: u32| match count.cmp(&u64::from(limit)) {
+            Ordering::Less => false,
+            Ordering::Equal => !active(Mutant::InFlightOffByOne),
+            Ordering::Greater => true,
+        };
         if self.settings.max_in_flight.is_some_and(is_at_limit) {
             return Some(HeldBack::QueueInFlightLimit);
         }

@@ -559,6 +559,10 @@ impl Model {
         }
         let place = |number: &usize| (self.jobs[number].place, *number);
         let ready = self.find(job.queue, |other| other.group == job.group && self.is_due(other));
+        let in_group = out.iter().filter(|number| self.jobs[*number].group == job.group).count();
+        if there.policy.group_max.is_some_and(|limit| in_group >= limit) {
+            return None;
+        }
         let holders = there.holders.get(&job.group?)?;
         let held = holders.iter().copied().filter(|number| place(number) > place(&last)).min_by_key(place);
         let next = match held {

@@ -138,6 +138,21 @@ fn one_receive_takes_several_jobs_of_a_fifo_group() {
     );
 }
 
+/// A receive that takes more of a group went past the limit of what may be in flight of it.
+#[test]
+fn one_receive_takes_no_more_of_a_fifo_group_than_may_be_in_flight() {
+    check(
+        r#"
+        t=0 queue f fifo groupmax=2 visibility=30s -> created 1
+        enqueue f a1 group=a ; a2 group=a ; a3 group=a ; b1 group=b -> a1 a2 a3 b1
+        receive f max=10 bygroup             -> a1 a2 b1
+        ack a1                               -> ok
+        ack a2                               -> ok
+        receive f max=10 bygroup             -> a3
+        "#,
+    );
+}
+
 #[test]
 fn a_fifo_group_gives_what_is_visible_again_up_to_what_is_not() {
     check(

@@ -14,8 +14,8 @@ use crate::script::{Micros, Request};
 const RECORD_BYTES: u64 = 1_000;
 /// What is kept of any other request beside its jobs: a settle, an attempt, a saved result.
 const TRACE_BYTES: u64 = 200;
-/// A group, with its places.
-const GROUP_BYTES: u64 = 500;
+/// A group, with its places and its tokens.
+const GROUP_BYTES: u64 = 700;
 
 pub(super) fn check(ledger: &Ledger<'_>, history: &[Entry]) -> Verdict {
     depth(ledger)?;
@@ -70,6 +70,8 @@ fn leaves_a_record(request: &Request) -> bool {
             | Request::Discard { .. }
             | Request::Configure { .. }
             | Request::Delete { .. }
+            | Request::PutLimit { .. }
+            | Request::RemoveLimit { .. }
             | Request::Cancel(_)
     )
 }

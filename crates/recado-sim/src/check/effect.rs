@@ -25,7 +25,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
 }
 
 /// From when to when a delivery was surely in flight.
-fn in_flight(ledger: &Ledger<'_>, job: &Story<'_>) -> Vec<(Micros, Micros, usize)> {
+pub(super) fn in_flight(ledger: &Ledger<'_>, job: &Story<'_>) -> Vec<(Micros, Micros, usize)> {
     let holds = job.holds.iter().filter(|hold| !hold.may_be_forgotten && !job.was_given_back);
     let spans = holds.map(|hold| {
         let until = hidden::hidden_until(ledger, job, hold, Micros::MAX);

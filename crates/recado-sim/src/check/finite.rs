@@ -3,7 +3,7 @@
 use recado_core::JobState;
 
 use super::ledger::{Hold, Ledger, Story};
-use super::{Verdict, broken};
+use super::{Verdict, broken, hidden};
 use crate::script::{Micros, Outcome};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
@@ -13,6 +13,10 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
         for (index, hold) in job.holds.iter().enumerate() {
             counted(job, &job.holds[..index], hold)?;
             bounded(ledger, job, hold)?;
+            used(ledger, job, &job.holds[..index], (hold.job.replays, hold.job.attempts - 1))?;
+        }
+        if let Some(last) = job.last {
+            used(ledger, job, &job.holds, (last.replays, last.attempts))?;
         }
         death(ledger, job)?;
     }
@@ -43,6 +47,30 @@ fn counted(job: &Story<'_>, before: &[Hold<'_>], hold: &Hold<'_>) -> Verdict {
     if hold.job.deliveries < seen + 1 && !job.was_given_back {
         let deliveries = hold.job.deliveries;
         return broken(5, format!("{} came {seen} times and #{} calls it delivery {deliveries}", job.id, hold.op));
+    }
+    Ok(())
+}
+
+/// Only deliveries use attempts, and not those that were released: no job that is held back loses one.
+fn used(ledger: &Ledger<'_>, job: &Story<'_>, holds: &[Hold<'_>], (replays, attempts): (u32, u32)) -> Verdict {
+    let given = holds.iter().filter(|hold| hold.job.replays == replays);
+    let settings = ledger.settings(job.place());
+    let deliveries_max = settings.iter().map(|setting| setting.max_deliveries).min().unwrap_or(0);
+    let is_released = |hold: &&Hold<'_>| {
+        // What was handed out as often as it may be ends by that.
+        let said = job.said.iter().filter(|_| hold.job.deliveries < deliveries_max && job.cancels.is_empty());
+        let mut releases = said.filter(|said| {
+            said.what.fence == hold.job.fence
+                && said.counted()
+                && matches!(said.what.outcome, Outcome::Release { .. })
+                && said.taken_at().is_some_and(|at| at < hidden::hidden_until(ledger, job, hold, at))
+        });
+        releases.next().is_some()
+    };
+    let (count, released) = (given.clone().count(), given.filter(is_released).count());
+    let most = (count - released) as u32 + ledger.unseen(job);
+    if attempts > most && !ledger.misreads[job.server] {
+        return broken(5, format!("{} has used {attempts} attempts by {most} deliveries", job.id));
     }
     Ok(())
 }

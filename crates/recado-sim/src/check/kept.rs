@@ -8,7 +8,7 @@ use recado_core::{JobId, JobState};
 use super::ledger::{Ledger, NEVER, Op, Story, drops};
 use super::{Verdict, broken};
 use crate::history::{Answer, Entry, Event, Listed};
-use crate::options::MILLI;
+use crate::options::{COOL_DOWN_MS_MAX, MILLI};
 use crate::plan::CALM_TAG;
 use crate::script::{Enqueue, Outcome, Request};
 
@@ -186,6 +186,10 @@ fn prompt(ledger: &Ledger<'_>) -> Verdict {
         let Some(receive) = ledger.ops[number + 1..].iter().find(|later| later.server == op.server) else { continue };
         let [(at, Answer::Received(received))] = receive.answers[..] else { continue };
         let delay_ms = specs.iter().filter_map(|spec| spec.delay_ms).max().unwrap_or(0);
+        // What timed out last may have opened a breaker.
+        let setting = ledger.setting(op.queue().unwrap_or(0));
+        let may_be_open = setting.breaker.is_some() || !setting.limits.is_empty();
+        let delay_ms = if may_be_open { delay_ms.max(COOL_DOWN_MS_MAX) } else { delay_ms };
         let is_late = at > made + (delay_ms + PROMPT_MS) * MILLI;
         if let Some(job) = jobs.iter().find(|job| is_late || received.iter().all(|delivery| delivery.id != job.id)) {
             return broken(
@@ -214,7 +218,10 @@ fn overlooked(ledger: &Ledger<'_>) -> Verdict {
                 // What could not be read is hidden for a while, in its old place.
                 job.spec.group.is_none() && job.spec.key.is_none() && !job.was_given_back
             };
-            ledger.jobs.get(id).is_some_and(is_plain) && ledger.setting(list.queue().unwrap_or(0)).in_flight.is_none()
+            // What is held until somebody else ends, or until a breaker is half open, may be free since just now.
+            let setting = ledger.setting(list.queue().unwrap_or(0));
+            let is_held = setting.in_flight.is_some() || setting.breaker.is_some() || !setting.limits.is_empty();
+            ledger.jobs.get(id).is_some_and(is_plain) && !is_held
         };
         let late = |job: &&Listed| job.ready_for_ms.is_some_and(|ms| ms > PROMPT_MS) && is_free(&job.id);
         if let Some(job) = jobs.iter().find(late).filter(|_| has_waited) {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recado_core::{Cancelled, JobId};
+use recado_core::{Cancelled, JobId, LimitOptions};
 
 use crate::client::server_of;
 use crate::history::{Answer, Delivery, Entry, Event, Listed, Made};
@@ -37,10 +37,14 @@ impl Op<'_> {
         self.answers.len() == self.copies && self.answers.iter().all(|(_, answer)| is_no(answer))
     }
 
+    /// Each copy was answered with what came of it.
+    fn is_told(&self) -> bool {
+        self.answers.len() == self.copies && !self.answers.iter().any(|(_, answer)| *answer == &Answer::Unknown)
+    }
+
     /// When it was over: later it did nothing any more.
     pub(super) fn over(&self) -> Micros {
-        let has_ended = |answer: &Answer| !matches!(answer, Answer::Unknown);
-        if self.answers.len() < self.copies || !self.answers.iter().all(|(_, answer)| has_ended(answer)) {
+        if !self.is_told() {
             return NEVER;
         }
         self.answers.iter().map(|(at, _)| *at).max().unwrap_or(NEVER)
@@ -60,7 +64,11 @@ impl Op<'_> {
             Request::Begin(begin) => Some(begin.queue),
             Request::Guard(wanted) => Some(wanted.queue),
             Request::Settle(settle) => Some(settle.queue),
-            Request::Cancel(_) | Request::Patch { .. } | Request::Look(_) => None,
+            Request::Cancel(_)
+            | Request::Patch { .. }
+            | Request::Look(_)
+            | Request::PutLimit { .. }
+            | Request::RemoveLimit { .. } => None,
         }
     }
 }
@@ -166,6 +174,10 @@ pub(super) struct Ledger<'a> {
     hang_ups: BTreeMap<(usize, u8), Vec<Micros>>,
     /// When a server died.
     deaths: Vec<Vec<Micros>>,
+    /// When it began its service, each time.
+    pub(super) starts: Vec<Vec<Micros>>,
+    /// Receives that may have been given jobs that no client knows of, by queue.
+    unseen: BTreeMap<(usize, u8), u32>,
     /// A read of its disk may have failed.
     pub(super) misreads: [bool; SERVERS],
     /// Steps of the wall clock.
@@ -186,6 +198,8 @@ impl<'a> Ledger<'a> {
             hang_ups: BTreeMap::new(),
             power_losses: vec![Vec::new(); SERVERS],
             deaths: vec![Vec::new(); SERVERS],
+            starts: vec![Vec::new(); SERVERS],
+            unseen: BTreeMap::new(),
             misreads: [false; SERVERS],
             clock_steps: vec![Vec::new(); SERVERS],
             calm: NEVER,
@@ -230,7 +244,10 @@ impl<'a> Ledger<'a> {
                     down_since[server] = Some(at);
                     self.deaths[server].push(at);
                 }
-                Event::Started => down_since[server] = None,
+                Event::Started => {
+                    down_since[server] = None;
+                    self.starts[server].push(at);
+                }
                 Event::Fault(Fault::PowerLoss(_)) => {
                     self.power_losses[server].push((down_since[server].unwrap_or(at), at));
                 }
@@ -245,6 +262,11 @@ impl<'a> Ledger<'a> {
 
     fn note_operators(&mut self) {
         for (number, op) in self.ops.iter().enumerate() {
+            if let Request::Receive(receive) = op.request
+                && !op.is_told()
+            {
+                *self.unseen.entry((op.server, receive.queue)).or_default() += op.copies as u32;
+            }
             let is_operator = !matches!(
                 op.request,
                 Request::Enqueue(_)
@@ -365,6 +387,32 @@ impl<'a> Ledger<'a> {
     /// The configuration that a queue begins with.
     pub(super) fn setting(&self, queue: u8) -> &'a Setting {
         &self.options.queues[usize::from(queue)][0]
+    }
+
+    /// The configurations that a queue may have had.
+    pub(super) fn settings(&self, place: (usize, u8)) -> &'a [Setting] {
+        let settings = &self.options.queues[usize::from(place.1)];
+        if self.may_be_reconfigured(place) { settings } else { &settings[..1] }
+    }
+
+    /// The forms that a shared limit may have had; `None` when it may have been removed.
+    pub(super) fn forms(&self, server: usize, limit: u8) -> Option<&'a [LimitOptions]> {
+        let forms = &self.options.limits[usize::from(limit)];
+        let changes = self.ops.iter().filter(|op| op.server == server && !op.failed());
+        let (mut last, mut is_there) = (1, true);
+        for op in changes {
+            match op.request {
+                Request::PutLimit { limit: its, variant } if *its == limit => last = last.max(variant + 1),
+                Request::RemoveLimit { limit: its } if *its == limit => is_there = false,
+                _ => {}
+            }
+        }
+        is_there.then_some(&forms[..last])
+    }
+
+    /// How often the job may have been handed out without any client knowing.
+    pub(super) fn unseen(&self, job: &Story<'_>) -> u32 {
+        self.places(job.place()).filter_map(|place| self.unseen.get(&place)).sum()
     }
 
     /// Its first delivery, if clients surely have its very first one.

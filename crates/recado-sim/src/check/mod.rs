@@ -14,6 +14,7 @@ mod hidden;
 mod kept;
 mod ledger;
 mod order;
+mod pace;
 
 use std::fmt;
 
@@ -26,6 +27,8 @@ use ledger::Ledger;
 pub enum Rule {
     /// A promise, by its number.
     Promise(u8),
+    /// Rate limits, in-flight limits and circuit breakers.
+    Limits,
     /// What deduplication keys, producers' numbers and `Idempotency-Key`s stop.
     Keys,
     /// An assertion of the server itself.
@@ -38,6 +41,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Promise(number) => write!(f, "promise {number}"),
+            Self::Limits => f.write_str("limits"),
             Self::Keys => f.write_str("keys"),
             Self::Assertion => f.write_str("assertion"),
             Self::Log => f.write_str("the log alone"),
@@ -72,6 +76,7 @@ pub(crate) fn check(plan: &Plan, history: &[Entry]) -> Verdict {
         .and_then(|()| effect::check(&ledger))
         .and_then(|()| guard::check(&ledger))
         .and_then(|()| order::check(&ledger))
+        .and_then(|()| pace::check(&ledger))
         .and_then(|()| batch::check(&ledger))
         .and_then(|()| dedup::check(&ledger))
         .and_then(|()| bounded::check(&ledger, history))

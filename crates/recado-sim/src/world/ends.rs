@@ -19,6 +19,9 @@ impl World<'_> {
     pub(super) fn open(&mut self) {
         for server in 0..SERVERS {
             self.start(server);
+            for limit in 0..self.options.limits.len() as u8 {
+                self.ask(server, Request::PutLimit { limit, variant: 0 });
+            }
             for queue in 0..self.options.queues.len() as u8 {
                 self.ask(server, Request::Configure { queue, variant: 0 });
             }
