@@ -42,6 +42,8 @@ impl Refused {
 pub struct Faults {
     errors: Vec<FieldError>,
     index: Option<usize>,
+    /// Where in its entry the thing at hand stands.
+    base: String,
     too_large: Option<(usize, usize)>,
     refused: Option<Refused>,
     other: bool,
@@ -51,6 +53,14 @@ impl Faults {
     /// What follows is about this entry.
     pub fn entry(&mut self, index: Option<usize>) {
         self.index = index;
+    }
+
+    /// What `check` finds is about the thing at this place in its entry.
+    pub fn within(&mut self, path: &str, check: impl FnOnce(&mut Self)) {
+        let before = self.base.len();
+        self.base.push_str(path);
+        check(self);
+        self.base.truncate(before);
     }
 
     /// Notes a fault.
@@ -86,8 +96,9 @@ impl Faults {
         self.push(FieldError { index, pointer: pointer.to_owned(), message, ..FieldError::default() });
     }
 
-    fn push(&mut self, error: FieldError) {
+    fn push(&mut self, mut error: FieldError) {
         if self.errors.len() < ERRORS_MAX {
+            error.pointer.insert_str(0, &self.base);
             self.errors.push(error);
         }
     }

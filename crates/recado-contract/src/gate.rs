@@ -9,10 +9,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recado_core::{Answer, GuardAction, GuardUse, NewJob, OnFinding, Outcome, Query, Settings};
+use recado_core::{Answer, GuardAction, GuardUse, NewJob, NewRelative, OnFinding, Outcome, Query, Settings};
 use recado_shard::{Error, Handle};
 
 use crate::faults::{Faults, Refused};
+use crate::job::relatives;
 use crate::json::escape;
 use crate::limits::QUEUES_KNOWN_MAX;
 use crate::problem::FieldError;
@@ -70,6 +71,22 @@ impl Gate {
         Ok(policy)
     }
 
+    /// What holds for a queue, and for those that jobs for it bring other jobs to.
+    ///
+    /// # Errors
+    /// [`Error`] when the shard does not answer.
+    pub async fn policies(&self, queue: &str, jobs: &[NewJob]) -> Result<Policies, Error> {
+        let mut others = HashMap::new();
+        let mut left: Vec<&NewRelative> = jobs.iter().flat_map(NewJob::relatives).collect();
+        while let Some(relative) = left.pop() {
+            left.extend(relative.job.relatives());
+            if let Some(name) = relative.queue.as_ref().filter(|name| !others.contains_key(*name)) {
+                others.insert(name.clone(), self.policy(name).await?);
+            }
+        }
+        Ok(Policies { own: self.policy(queue).await?, others })
+    }
+
     fn known(&self, at: u64, queue: &str) -> (Option<Arc<Policy>>, Option<Arc<Types>>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.at != Some(at) {
@@ -118,6 +135,41 @@ impl Warned {
     #[must_use]
     pub fn by_reason(self) -> [(&'static str, u64); 2] {
         [(Refused::Secret.reason(), self.secrets), (Refused::Personal.reason(), self.personal)]
+    }
+}
+
+/// What holds for the queues of one enqueue.
+pub struct Policies {
+    own: Arc<Policy>,
+    /// Queues of children and of what ends batches.
+    others: HashMap<Box<str>, Arc<Policy>>,
+}
+
+impl Policies {
+    /// That of the queue of the request.
+    #[must_use]
+    pub fn own(&self) -> &Policy {
+        &self.own
+    }
+
+    /// Checks a job that is well formed, and all that are enqueued with it, each by what its queue asks.
+    pub fn check(&self, job: &NewJob, faults: &mut Faults, warned: &mut Warned) {
+        self.visit(&self.own, job, faults, &mut |policy, job, faults| policy.check(job, faults, warned));
+    }
+
+    /// Shows `look` a job and all that are enqueued with it, with what holds for the queue of each.
+    pub fn visit(
+        &self,
+        policy: &Policy,
+        job: &NewJob,
+        faults: &mut Faults,
+        look: &mut dyn FnMut(&Policy, &NewJob, &mut Faults),
+    ) {
+        look(policy, job, faults);
+        for (path, relative) in relatives(job) {
+            let policy = relative.queue.as_ref().and_then(|name| self.others.get(name)).map_or(policy, |it| it);
+            faults.within(&path, |faults| self.visit(policy, &relative.job, faults, look));
+        }
     }
 }
 

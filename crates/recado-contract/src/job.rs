@@ -1,12 +1,12 @@
 //! What a job may be, whichever edge it comes in by.
 //!
-//! What an edge reads from text (a duration, a time, a backoff) it checks while it reads; [`check_set`] is
+//! What an edge reads from text (a duration, a time, a backoff) it checks while it reads; [`check_set_of`] is
 //! for those that get values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use recado_core::{Backoff, BackoffCurve, JobState, NewJob, Overrides, Visibility, When};
+use recado_core::{Backoff, BackoffCurve, JobState, NewJob, NewRelative, Overrides, Visibility, When};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -33,6 +33,26 @@ pub fn check(job: &NewJob, now: u64, faults: &mut Faults) {
         faults.check_key("/dedup/key", Some(&dedup.key));
         faults.time_range("/dedup/for", dedup.for_ms, 1, DELAY_MS_MAX);
     }
+    if let Some(batch) = job.ties.as_ref().and_then(|ties| ties.batch.as_ref()) {
+        faults.check_key("/batch/id", Some(&batch.id));
+    }
+    for (path, relative) in relatives(job) {
+        faults.within(&path, |faults| {
+            if let Some(queue) = &relative.queue {
+                faults.check_name("/queue", queue);
+            }
+            check(&relative.job, now, faults);
+        });
+    }
+}
+
+/// The jobs that are enqueued with one, and where in it they stand.
+pub fn relatives(job: &NewJob) -> impl Iterator<Item = (String, &NewRelative)> {
+    let children = job.ties.iter().flat_map(|ties| ties.children.iter().enumerate());
+    let batch = job.ties.as_ref().and_then(|ties| ties.batch.as_ref());
+    let last = batch.and_then(|batch| batch.on_complete.as_ref());
+    let children = children.map(|(at, child)| (format!("/children/{at}"), child));
+    children.chain(last.map(|last| ("/batch/onComplete".to_owned(), last)))
 }
 
 /// Reads a state by its word.
@@ -54,8 +74,15 @@ pub fn check_when(when: When, now: u64, faults: &mut Faults) {
     }
 }
 
-/// Checks what a job sets over its queue.
-pub fn check_set(set: &Overrides, faults: &mut Faults) {
+/// Checks what a job, and each that is enqueued with it, sets over its queue.
+pub fn check_set_of(job: &NewJob, faults: &mut Faults) {
+    check_set(&job.overrides, faults);
+    for (path, relative) in relatives(job) {
+        faults.within(&path, |faults| check_set_of(&relative.job, faults));
+    }
+}
+
+fn check_set(set: &Overrides, faults: &mut Faults) {
     faults.range("/maxAttempts", set.max_attempts.map(u64::from), 1, ATTEMPTS_MAX);
     if let Some(Visibility::Fixed(ms)) = set.visibility {
         faults.time_range("/visibilityTimeout", Some(ms), VISIBILITY_MS.0, VISIBILITY_MS.1);

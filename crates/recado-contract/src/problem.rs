@@ -417,11 +417,11 @@ impl From<Rejection> for Problem {
                 problem
             }
             Rejection::OutOfMemory { limit } => new(Code::Overloaded).sized(limit, None),
-            Rejection::PayloadTooLarge { index, limit, actual, .. } => {
-                let error = at(Some(index), "/payload", &detail);
+            Rejection::PayloadTooLarge { index, pointer, limit, actual, .. } => {
+                let error = at(Some(index), &pointer, &detail);
                 new(Code::PayloadTooLarge).with_errors(vec![error]).sized(limit, Some(actual))
             }
-            Rejection::Invalid { index, pointer, message } => Self::invalid(vec![at(Some(index), pointer, &message)]),
+            Rejection::Invalid { index, pointer, message } => Self::invalid(vec![at(Some(index), &pointer, &message)]),
             Rejection::DuplicateConflict { index, id } => {
                 let mut problem =
                     new(Code::DuplicateConflict).with_errors(vec![at(Some(index), "/dedup/key", &detail)]);
@@ -454,6 +454,10 @@ impl From<Rejection> for Problem {
                 let mut problem = new(Code::StaleReceipt);
                 problem.0.reason = Some(reason.word().to_owned());
                 problem
+            }
+            Rejection::ChildResultsTooLarge { limit, actual, .. } => {
+                let error = at(None, "/result", &detail);
+                new(Code::PayloadTooLarge).with_errors(vec![error]).sized(limit, Some(actual))
             }
             Rejection::ResultTooLargeNow { limit, actual } => new(Code::StorageFull).sized(limit, Some(actual)),
             Rejection::NoRoomNow { is_full } => new(if is_full { Code::StorageFull } else { Code::Overloaded }),

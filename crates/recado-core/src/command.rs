@@ -232,6 +232,74 @@ pub struct NewJob {
     pub overrides: Overrides,
     /// Gone unless received within so many milliseconds.
     pub expires_after_ms: Option<u64>,
+    /// The jobs that it waits for, and the batch that it is of.
+    pub ties: Option<Box<NewTies>>,
+}
+
+impl NewJob {
+    /// Its children, and the job that ends its batch.
+    pub fn relatives(&self) -> impl Iterator<Item = &NewRelative> {
+        self.ties.iter().flat_map(|ties| {
+            let last = ties.batch.as_ref().and_then(|batch| batch.on_complete.as_ref());
+            ties.children.iter().chain(last)
+        })
+    }
+
+    /// Payloads and headers of all jobs that are enqueued with it, itself included, in bytes.
+    #[must_use]
+    pub fn family_bytes(&self) -> usize {
+        let own = self.payload.len() + self.headers.as_ref().map_or(0, Vec::len);
+        own + self.relatives().map(|it| it.job.family_bytes()).sum::<usize>()
+    }
+
+    /// How many jobs it and its children are. What ends a batch is not counted: each job of the batch may name it.
+    #[must_use]
+    pub fn family_size(&self) -> usize {
+        1 + self.ties.iter().flat_map(|ties| &ties.children).map(|it| it.job.family_size()).sum::<usize>()
+    }
+}
+
+/// What a new job has to do with others.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NewTies {
+    /// It is blocked until all of these have ended.
+    pub children: Vec<NewRelative>,
+    /// What becomes of it when one of them does not complete.
+    pub on_child_dead: OnChildDead,
+    /// The batch that it is of.
+    pub batch: Option<NewBatch>,
+}
+
+/// A job that is enqueued with another one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NewRelative {
+    /// Name of its queue; the other job's when absent.
+    pub queue: Option<Box<str>>,
+    /// The job.
+    pub job: NewJob,
+}
+
+/// Jobs whose end one job waits for. A batch is open until that one is let go; then its id is free again.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NewBatch {
+    /// Unique among the open batches of the queue.
+    pub id: Box<str>,
+    /// The job that is enqueued with the first of the batch and runs once all have ended; not looked at where the
+    /// batch is open already.
+    pub on_complete: Option<NewRelative>,
+}
+
+/// What becomes of a job one of whose children does not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, minicbor::Encode, minicbor::Decode)]
+#[cbor(index_only)]
+pub enum OnChildDead {
+    /// It is dead too, at once.
+    #[default]
+    #[n(0)]
+    Fail,
+    /// It waits for the others, then runs.
+    #[n(1)]
+    Continue,
 }
 
 /// Deduplication of one job.

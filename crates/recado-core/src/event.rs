@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
 
+use crate::command::OnChildDead;
 use crate::id::{Hash, JobId, Secret};
 use crate::options::{LimitOptions, Overrides, QueueOptions, Source};
 use crate::reply::{Place, State, TaskState};
@@ -85,6 +86,81 @@ pub struct JobRecord {
     /// after the wall clock was stepped back.
     #[n(15)]
     pub at_once: bool,
+    /// Id of the job that waits for this one.
+    #[n(16)]
+    pub parent: Option<JobId>,
+    /// It is blocked until its children, which stand behind it in the log, have ended.
+    #[n(17)]
+    pub waits: Option<Waits>,
+}
+
+/// How a job waits for its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Waits {
+    /// What becomes of it when one of them does not complete.
+    #[n(0)]
+    pub on_child_dead: OnChildDead,
+    /// They are the jobs of the batch with this hash of queue and id; it keeps none of their results.
+    #[n(1)]
+    pub batch: Option<Hash>,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ChildEnd {
+    /// Done.
+    #[n(0)]
+    Completed,
+    /// In the dead-letter queue, or handed off to another one by a redrive policy.
+    #[n(1)]
+    Dead,
+    /// Stopped by an operator.
+    #[n(2)]
+    Cancelled,
+    /// Too late.
+    #[n(3)]
+    Expired,
+    /// Purged, or deleted with its queue.
+    #[n(4)]
+    Purged,
+}
+
+/// What a parent knows of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ChildCopy {
+    /// Its id.
+    #[n(0)]
+    pub id: JobId,
+    /// How it ended, if it has.
+    #[n(1)]
+    pub end: Option<ChildEnd>,
+    /// What it was acked with.
+    #[n(2)]
+    pub result: Option<Span>,
+    /// It completed with what this idempotency key had saved.
+    #[n(3)]
+    pub saved: Option<Hash>,
+}
+
+/// What a parent knows of its children.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct FamilyCopy {
+    /// How it waits for them.
+    #[n(0)]
+    pub waits: Waits,
+    /// How many there are.
+    #[n(1)]
+    pub total: u32,
+    /// How many have ended.
+    #[n(2)]
+    pub ended: u32,
+    /// How many of these did not complete.
+    #[n(3)]
+    pub failed: u32,
+    /// In the order in which they came; none once the parent has ended.
+    #[n(4)]
+    pub children: Vec<ChildCopy>,
 }
 
 /// The deduplication key of a job.
@@ -264,6 +340,9 @@ pub struct JobCopy {
     /// When it was first handed out.
     #[n(22)]
     pub first_received_at: u64,
+    /// Its children.
+    #[n(23)]
+    pub family: Option<Box<FamilyCopy>>,
 }
 
 /// How a job came from another queue.
@@ -808,6 +887,9 @@ pub enum Event {
         /// The replay that put it back, whose figures count this.
         #[n(3)]
         task: Option<u64>,
+        /// The key, for a parent that reads what it saved.
+        #[n(4)]
+        key: Option<Hash>,
     },
     /// Failed, to be tried again; `lapsed`: the server ended the attempt, a late settle still counts.
     #[n(11)]
@@ -1118,5 +1200,13 @@ pub enum Event {
         /// End of the cool-down of one that opened.
         #[n(3)]
         ends_elapsed_at: u64,
+    },
+    /// A job need not wait for children any more: it is ready at this place in line, or delayed until its own time.
+    #[n(47)]
+    Unblocked {
+        #[n(0)]
+        seq: u64,
+        #[n(1)]
+        due_at: Option<u64>,
     },
 }

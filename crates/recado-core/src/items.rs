@@ -17,14 +17,16 @@
 //! | shared limit | shard | `LimitSet` | `LimitRemoved` |
 //! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
+//! What a job knows of its children, the results they left it included, is part of it.
+//!
 //! All items stand in one list by the position of the oldest record they need. To free the oldest part of
 //! the log, the head of the list is written again at the end of the log, whole, and moves to the tail.
 
 use alloc::vec::Vec;
 
 use crate::reply::Place;
-use crate::state::State;
 use crate::state::slab::{NONE, Slot};
+use crate::state::{Family, State};
 
 /// What an item is; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +300,10 @@ impl State {
 
     fn places_of(&self, kind: ItemKind, number: u32) -> Vec<Place> {
         match kind {
-            ItemKind::Job => self.jobs[number].places().collect(),
+            ItemKind::Job => {
+                let job = &self.jobs[number];
+                job.places().chain(self.family_of(job).into_iter().flat_map(Family::places)).collect()
+            }
             ItemKind::Saved => self.keys[number].saved.iter().filter_map(|saved| saved.result).collect(),
             ItemKind::Request => alloc::vec![self.requests[number].answer],
             ItemKind::Guard => self.guards[number].result.into_iter().collect(),

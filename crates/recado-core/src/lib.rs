@@ -49,11 +49,12 @@ pub use query::*;
 pub use rejection::{Rejection, StaleReason};
 pub use reply::State as JobState;
 pub use reply::{
-    Begun, Cancelled, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply, Settled, TaskState, TaskView,
+    Begun, Cancelled, ChildView, ChildrenView, Delivered, Duplicate, Enqueued, HeldBack, JobView, Place, Reply,
+    Settled, TaskState, TaskView,
 };
 pub use run::{EXPIRED_MAX, TICK_STEP_BYTES_MAX, TICK_STEPS_MAX, run};
 pub use state::{
-    AUDIT_MAX, JOB_BYTES, JOB_GROWTH_BYTES_MAX, LANES_MAX, LIMITS_MAX, PRODUCER_IDLE_MS, PRODUCERS_MAX, Presence,
-    QUEUE_BYTES, QUEUE_LIMITS_MAX, QUEUES_MAX, SCHEMA_BYTES_SUM_MAX, SCHEMAS_MAX, State, TASKS_KEPT_MAX,
-    TASKS_RUNNING_MAX,
+    AUDIT_MAX, BATCH_JOBS_MAX, CHILD_DEPTH_MAX, CHILD_RESULTS_BYTES_MAX, CHILDREN_MAX, JOB_BYTES, JOB_GROWTH_BYTES_MAX,
+    LANES_MAX, LIMITS_MAX, PRODUCER_IDLE_MS, PRODUCERS_MAX, Presence, QUEUE_BYTES, QUEUE_LIMITS_MAX, QUEUES_MAX,
+    SCHEMA_BYTES_SUM_MAX, SCHEMAS_MAX, State, TASKS_KEPT_MAX, TASKS_RUNNING_MAX,
 };

@@ -1,6 +1,8 @@
 //! Why a command changed nothing. A client's mistake or a limit, never a failure of the environment.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -69,6 +71,8 @@ pub enum Rejection {
         queue: Box<str>,
         /// Place in the batch.
         index: usize,
+        /// RFC 6901, from the job.
+        pointer: Cow<'static, str>,
         /// The limit in bytes.
         limit: u64,
         /// Its size in bytes.
@@ -80,7 +84,7 @@ pub enum Rejection {
         /// Place in the batch.
         index: usize,
         /// RFC 6901, from the job.
-        pointer: &'static str,
+        pointer: Cow<'static, str>,
         /// What is wrong and what to do.
         message: String,
     },
@@ -200,6 +204,19 @@ pub enum Rejection {
         /// Its size in bytes.
         actual: u64,
     },
+    /// A result that its parent cannot keep beside those of its other children; the receipt stays good.
+    #[error(
+        "the results that the children of job {parent} leave it would have {actual} bytes, of {limit} together: ack with \
+         a smaller one, and keep the rest elsewhere"
+    )]
+    ChildResultsTooLarge {
+        /// The job that waits for this one.
+        parent: JobId,
+        /// The limit in bytes.
+        limit: u64,
+        /// What it would have been.
+        actual: u64,
+    },
     /// There is no room for this entry of a settle now, though there was for those before it.
     #[error("there is no room to write this one now: settle it again, its receipt stays good")]
     NoRoomNow {
@@ -212,6 +229,14 @@ impl Rejection {
     /// It is about one entry of a batch.
     pub(crate) fn is_of_entry(&self) -> bool {
         matches!(self, Self::PayloadTooLarge { .. } | Self::Invalid { .. } | Self::DuplicateConflict { .. })
+    }
+
+    /// It is about something within a job of its request.
+    pub(crate) fn within(mut self, path: &str) -> Self {
+        if let Self::PayloadTooLarge { pointer, .. } | Self::Invalid { pointer, .. } = &mut self {
+            *pointer = format!("{path}{pointer}").into();
+        }
+        self
     }
 }
 

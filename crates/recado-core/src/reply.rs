@@ -31,7 +31,7 @@ pub enum State {
     /// Waits for its time.
     #[n(1)]
     Delayed,
-    /// Waits for its children.
+    /// Waits for other jobs: its children, or the one that holds its deduplication key.
     #[n(2)]
     Blocked,
     /// With a worker.
@@ -112,6 +112,7 @@ pub enum HeldBack {
     BreakerOpen,
     IdempotencyKeyInFlight,
     DedupKeyInFlight,
+    ChildrenPending,
     NoCapableWorker,
     NoWorker,
 }
@@ -131,6 +132,7 @@ impl HeldBack {
             Self::BreakerOpen => "breaker-open",
             Self::IdempotencyKeyInFlight => "idempotency-key-in-flight",
             Self::DedupKeyInFlight => "dedup-key-in-flight",
+            Self::ChildrenPending => "children-pending",
             Self::NoCapableWorker => "no-capable-worker",
             Self::NoWorker => "no-worker",
         }
@@ -186,6 +188,36 @@ pub struct JobView {
     pub first_received_at: Option<u64>,
     /// The queue that handed it off to this one, while that is there.
     pub handed_off_by: Option<Arc<str>>,
+    /// The job that waits for this one, or waited, while that has not ended.
+    pub parent: Option<JobId>,
+    /// The jobs that it waits for, or waited.
+    pub children: Option<Box<ChildrenView>>,
+}
+
+/// The children of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildrenView {
+    /// How many there are.
+    pub total: u32,
+    /// How many have not ended.
+    pub pending: u32,
+    /// How many have completed.
+    pub completed: u32,
+    /// How many have ended otherwise.
+    pub failed: u32,
+    /// Each, where the job itself was asked for or is delivered, and has not ended; none of a batch.
+    pub jobs: Vec<ChildView>,
+}
+
+/// A child as its parent knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildView {
+    /// Its id.
+    pub id: JobId,
+    /// The state that it is or ended in; `purged` is one of these.
+    pub state: &'static str,
+    /// JSON text.
+    pub result: Option<Place>,
 }
 
 /// A delivery.
@@ -215,6 +247,10 @@ pub struct Enqueued {
     /// The in-flight job it waits behind (`onDuplicate: replace`).
     #[n(2)]
     pub queued_behind: Option<JobId>,
+    /// Its children, in order; none when the job was there already.
+    #[n(3)]
+    #[cbor(default)]
+    pub children: Vec<Enqueued>,
 }
 
 /// The job that was there already.

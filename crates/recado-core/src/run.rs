@@ -164,7 +164,8 @@ fn run_receive(state: &mut State, moment: Moment, receive: &Receive, draft: &mut
         }
         let same_group = last.filter(|_| receive.by_group).and_then(|last| decide::next_of_group(state, last));
         let Some(slot) = same_group.or_else(|| decide::choose(state, moment, receive, &sources)) else { break };
-        let with_it = bytes + u64::from(state.jobs[slot].payload().length);
+        let job = &state.jobs[slot];
+        let with_it = bytes + u64::from(job.payload().length) + state.child_result_bytes(job);
         if !jobs.is_empty() && with_it > receive.max_bytes {
             break;
         }

@@ -9,6 +9,8 @@ mod model;
 mod ops;
 #[path = "core/pair.rs"]
 mod pair;
+#[path = "core/pair_family.rs"]
+mod pair_family;
 #[path = "core/pair_guard.rs"]
 mod pair_guard;
 #[path = "core/pair_operate.rs"]
@@ -26,6 +28,8 @@ mod world;
 mod bounds;
 #[path = "core/breakers.rs"]
 mod breakers;
+#[path = "core/children.rs"]
+mod children;
 #[path = "core/clock.rs"]
 mod clock;
 #[path = "core/guards.rs"]

@@ -5,6 +5,8 @@
 
 #[path = "http/bodies.rs"]
 mod bodies;
+#[path = "http/children.rs"]
+mod children;
 #[path = "http/client.rs"]
 mod client;
 #[path = "http/conformance.rs"]

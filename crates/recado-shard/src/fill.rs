@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recado_core::{DecodeError, ErrorEntry, JobView, Meta, Place};
+use recado_core::{ChildView, DecodeError, ErrorEntry, JobView, Meta, Place};
 use recado_log::Position;
 use tokio::sync::oneshot;
 
@@ -29,6 +29,8 @@ pub struct FilledJob {
     pub result: Option<Bytes>,
     /// JSON text.
     pub progress: Option<Bytes>,
+    /// Results of its children, JSON text, in the order of [`recado_core::ChildrenView::jobs`].
+    pub children: Vec<Option<Bytes>>,
     /// What is left out above because its bytes cannot be read.
     pub unreadable: Vec<Unreadable>,
 }
@@ -65,6 +67,8 @@ pub enum Part {
     Result,
     /// The progress.
     Progress,
+    /// The result of one of its children.
+    Child,
 }
 
 /// Who asks, and so whether it is worth reading ahead.
@@ -159,6 +163,7 @@ pub(crate) async fn fill_jobs(
         places.extend(with_payload.then_some(job.payload));
         places.push(job.meta);
         places.extend(job.errors.iter().chain(&job.result).chain(&job.progress));
+        places.extend(children(job).iter().filter_map(|child| child.result));
     }
     let bytes = fetch_all(shared, places.clone(), pattern).await?;
     let mut bytes = places.into_iter().zip(bytes);
@@ -172,6 +177,7 @@ fn assemble(
 ) -> Result<FilledJob, Moved> {
     let count = usize::from(with_payload) + 1 + view.errors.len();
     let count = count + usize::from(view.result.is_some()) + usize::from(view.progress.is_some());
+    let count = count + children(&view).iter().filter(|child| child.result.is_some()).count();
     // All of this job's bytes are taken, whether or not one fails: the next job's follow.
     let own: Vec<_> = bytes.take(count).collect();
     if own.iter().any(|(_, read)| read.as_ref().is_err_and(Unread::is_trimmed)) {
@@ -188,9 +194,14 @@ fn assemble(
         .collect();
     let result = view.result.and_then(|_| parts.take(Part::Result, Ok));
     let progress = view.progress.and_then(|_| parts.take(Part::Progress, Ok));
+    let children = children(&view).iter().map(|child| child.result.and_then(|_| parts.take(Part::Child, Ok))).collect();
     let unreadable = parts.unreadable;
     let (payload, meta) = (payload.unwrap_or_default(), meta.unwrap_or_default());
-    Ok(FilledJob { view, payload, meta, errors, result, progress, unreadable })
+    Ok(FilledJob { view, payload, meta, errors, result, progress, children, unreadable })
+}
+
+fn children(view: &JobView) -> &[ChildView] {
+    view.children.as_ref().map_or(&[], |children| &children.jobs)
 }
 
 /// The parts of one job, in the order in which they were asked for.

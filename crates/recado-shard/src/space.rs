@@ -106,7 +106,8 @@ fn enqueue_bytes(enqueue: &Enqueue) -> usize {
     let producer = enqueue.producer.as_ref().map_or(0, |producer| producer.name.len());
     let request = enqueue.request.as_ref().map_or(0, |request| request.key.len());
     // A saved answer names each job once more.
-    jobs + producer + request + enqueue.queue.len() + enqueue.jobs.len() * 128 + EVENT_BYTES_MAX
+    let named: usize = enqueue.jobs.iter().map(NewJob::family_size).sum();
+    jobs + producer + request + enqueue.queue.len() + (named + enqueue.jobs.len()) * 128 + EVENT_BYTES_MAX
 }
 
 fn job_bytes(job: &NewJob) -> usize {
@@ -114,7 +115,9 @@ fn job_bytes(job: &NewJob) -> usize {
     let dedup = job.dedup.as_ref().map_or(0, |dedup| dedup.key.len());
     let keys = text_bytes(&job.business_id) + text_bytes(&job.group) + text_bytes(&job.idempotency_key) + dedup;
     let backoff = job.overrides.backoff.as_ref().map_or(0, Backoff::bytes_max);
-    EVENT_BYTES_MAX + job.kind.len() + job.payload.len() + headers + keys + backoff
+    // Each of the others may make a queue.
+    let relatives = job.relatives().map(|it| EVENT_BYTES_MAX + 2 * text_bytes(&it.queue) + job_bytes(&it.job));
+    EVENT_BYTES_MAX + job.kind.len() + job.payload.len() + headers + keys + backoff + relatives.sum::<usize>()
 }
 
 fn receive_bytes(receive: &Receive) -> usize {

@@ -206,6 +206,7 @@ fn core_job(job: script::Job) -> NewJob {
         idempotency_key: job.key.map(|key| format!("key-{key}").into()),
         overrides: Overrides { max_attempts: job.max_attempts, ..Overrides::default() },
         expires_after_ms: job.expires_ms,
+        ties: None,
     }
 }
 

@@ -5,8 +5,9 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use recado_core::{Dedup, JobId, NewJob, OnDuplicate, When};
+use recado_core::{Dedup, JobId, NewBatch, NewJob, NewRelative, NewTies, OnChildDead, OnDuplicate, When};
 
+use crate::backend::Placed;
 use crate::error::Error;
 use crate::job::{Job, millis};
 use crate::recado::Recado;
@@ -21,6 +22,17 @@ pub struct Enqueued {
     pub id: Option<JobId>,
     /// A job with the same deduplication key was there; `id` is that one's.
     pub deduplicated: bool,
+    /// Its children, in order; none where `id` is, or where the job was there.
+    pub children: Vec<Enqueued>,
+}
+
+impl Enqueued {
+    pub(crate) fn new(placed: Option<Placed>) -> Self {
+        let Some(Placed { id, deduplicated, children }) = placed else {
+            return Self { id: None, deduplicated: false, children: Vec::new() };
+        };
+        Self { id: Some(id), deduplicated, children: children.into_iter().map(|it| Self::new(Some(it))).collect() }
+    }
 }
 
 /// An enqueue under construction: await it.
@@ -97,6 +109,45 @@ impl<'r> Enqueue<'r> {
         self.set(|job| job.expires_after_ms = Some(millis(time)))
     }
 
+    /// A job that this one waits for: it runs once all of its children have ended, and reads what they answered with
+    /// [`Ctx::children`](crate::Ctx::children). At most 1,000, which may have children of their own.
+    pub fn child(self, child: Enqueue<'_>) -> Self {
+        self.relate(child, |ties, child| ties.children.push(child))
+    }
+
+    /// What becomes of this job when a child is dead, cancelled, expired or purged; it is dead too unless set.
+    pub fn on_child_dead(self, what: OnChildDead) -> Self {
+        self.set(|job| job.ties.get_or_insert_default().on_child_dead = what)
+    }
+
+    /// Of the open batch with this id, or the first of a new one: `on_complete` runs once all of its jobs have ended,
+    /// whatever became of them.
+    pub fn batch(self, id: &str, on_complete: Enqueue<'_>) -> Self {
+        self.relate(on_complete, |ties, last| {
+            ties.batch = Some(NewBatch { id: id.into(), on_complete: Some(last) });
+        })
+    }
+
+    /// Of the open batch with this id, as a job of the batch may say that enqueues another one.
+    pub fn in_batch(self, id: &str) -> Self {
+        self.set(|job| job.ties.get_or_insert_default().batch = Some(NewBatch { id: id.into(), on_complete: None }))
+    }
+
+    fn relate(mut self, other: Enqueue<'_>, tie: impl FnOnce(&mut NewTies, NewRelative)) -> Self {
+        match other.relative() {
+            Ok(relative) => self.set(|job| tie(job.ties.get_or_insert_default(), relative)),
+            Err(error) => {
+                self.job = self.job.and(Err(error));
+                self
+            }
+        }
+    }
+
+    fn relative(self) -> Result<NewRelative, Error> {
+        let job = NewJob { headers: headers(self.headers)?, ..self.job? };
+        Ok(NewRelative { queue: Some(self.queue), job })
+    }
+
     /// An entry of the job's headers, which workers see; at most 32 and 8 KiB. `traceparent` says which trace the
     /// job belongs to; what a handler enqueues continues its own unless this says otherwise.
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -117,7 +168,7 @@ impl<'r> IntoFuture for Enqueue<'r> {
             let mut job = self.job?;
             job.headers = headers(self.headers)?;
             let mut placed = self.recado.place(&self.queue, vec![job]).await.map_err(single)?;
-            Ok(placed.pop().unwrap_or(Enqueued { id: None, deduplicated: false }))
+            Ok(placed.pop().unwrap_or_else(|| Enqueued::new(None)))
         })
     }
 }
@@ -145,6 +196,23 @@ impl<'r> EnqueueAll<'r> {
     /// Not before so long from now, at most 365 days.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.jobs.iter_mut().flatten().for_each(|job| job.when = When::After(millis(delay)));
+        self
+    }
+
+    /// Of the open batch with this id, or the first of a new one: `on_complete` runs once all of its jobs have ended,
+    /// whatever became of them.
+    pub fn batch(mut self, id: &str, on_complete: Enqueue<'_>) -> Self {
+        match on_complete.relative() {
+            Ok(last) => {
+                // The first of a batch says what ends it.
+                let mut last = Some(last);
+                self.jobs.iter_mut().flatten().for_each(|job| {
+                    let batch = NewBatch { id: id.into(), on_complete: last.take() };
+                    job.ties.get_or_insert_default().batch = Some(batch);
+                });
+            }
+            Err(error) => self.jobs = self.jobs.and(Err(error)),
+        }
         self
     }
 

@@ -7,7 +7,7 @@ use recado_core::{BackoffCurve, Jitter, Overrides, Visibility};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use recado_core::OnDuplicate;
+pub use recado_core::{OnChildDead, OnDuplicate};
 
 /// A kind of work: a payload of ids and small values, and what its worker answers.
 ///

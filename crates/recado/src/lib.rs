@@ -32,10 +32,10 @@ mod trace;
 mod worker;
 
 pub use backend::{ConnectOptions, OpenOptions};
-pub use delivery::JobFailure;
+pub use delivery::{Child, ChildCounts, JobFailure};
 pub use enqueue::{Enqueue, EnqueueAll, Enqueued};
 pub use error::{BoxError, Error};
-pub use job::{Backoff, Job, JobOptions, OnDuplicate};
+pub use job::{Backoff, Job, JobOptions, OnChildDead, OnDuplicate};
 pub use recado::{JobStatus, Recado};
 pub use recado_contract::problem::Problem;
 pub use recado_core::JobId;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, ConnectOptions, Embedded, JobNow, OpenOptions, Remote};
-use crate::delivery::JobFailure;
+use crate::delivery::{ChildCounts, JobFailure};
 use crate::enqueue::{Enqueue, EnqueueAll, Enqueued};
 use crate::error::Error;
 use crate::job::Job;
@@ -88,11 +88,7 @@ impl Recado {
             return Ok(Vec::new());
         }
         let placed = self.backend.enqueue(queue, jobs).await?;
-        let enqueued = |placed: Option<crate::backend::Placed>| Enqueued {
-            id: placed.as_ref().map(|placed| placed.id),
-            deduplicated: placed.is_some_and(|placed| placed.deduplicated),
-        };
-        Ok(placed.into_iter().map(enqueued).collect())
+        Ok(placed.into_iter().map(Enqueued::new).collect())
     }
 
     /// A job as it is now.
@@ -167,12 +163,13 @@ impl Recado {
 
 fn check(queue: &str, jobs: &[NewJob]) -> Result<(), Error> {
     check_name(queue).map_err(|message| Error::Refused(Problem::name(message)))?;
-    if jobs.len() > BATCH_JOBS_MAX {
-        let message = format!("a batch has at most {BATCH_JOBS_MAX} jobs");
+    let all: usize = jobs.iter().map(NewJob::family_size).sum();
+    if all > BATCH_JOBS_MAX {
+        let message = format!("a batch has at most {BATCH_JOBS_MAX} jobs, children included");
         let problem = Problem::new(Code::RequestTooLarge, message);
-        return Err(Error::Refused(problem.sized(BATCH_JOBS_MAX as u64, Some(jobs.len() as u64))));
+        return Err(Error::Refused(problem.sized(BATCH_JOBS_MAX as u64, Some(all as u64))));
     }
-    let bytes: usize = jobs.iter().map(|job| job.payload.len() + job.headers.as_ref().map_or(0, Vec::len)).sum();
+    let bytes: usize = jobs.iter().map(NewJob::family_bytes).sum();
     if bytes > BATCH_BYTES_MAX {
         let problem = Problem::too_large(Code::RequestTooLarge, "a batch has", BATCH_BYTES_MAX, Some(bytes));
         return Err(Error::Refused(problem));
@@ -182,7 +179,7 @@ fn check(queue: &str, jobs: &[NewJob]) -> Result<(), Error> {
     for (index, new) in jobs.iter().enumerate() {
         faults.entry(Some(index));
         job::check(new, now, &mut faults);
-        job::check_set(&new.overrides, &mut faults);
+        job::check_set_of(new, &mut faults);
     }
     faults.finish().map_err(Error::Refused)
 }
@@ -262,6 +259,12 @@ impl JobStatus {
         }
         let json = self.0.result.as_deref().unwrap_or(b"null");
         serde_json::from_slice(json).map(Some).map_err(Error::json("the result is none of this type"))
+    }
+
+    /// The jobs that it waits for, or waited, counted.
+    #[must_use]
+    pub fn children(&self) -> Option<ChildCounts> {
+        self.0.children
     }
 
     /// How far its run said it is, as JSON.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set its stage up has to stop")]
 
 mod backpressure;
+mod children;
 mod clock;
 mod commands;
 mod config;

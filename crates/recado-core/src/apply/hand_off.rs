@@ -21,6 +21,10 @@ pub(super) fn handed_off(state: &mut State, position: u64, slot: Slot, it: &Hand
     state.rehome_job(slot, it);
     let earlier_deliveries = state.jobs[slot].all_deliveries();
     let is_new = it.id.seq() != it.seq;
+    if is_new {
+        // A new job has no children.
+        state.drop_family(it.seq);
+    }
     let job = &mut state.jobs[slot];
     job.state = JobState::Ready;
     job.set_due(it.due_at, None);

@@ -24,10 +24,17 @@ pub(super) fn enqueued(state: &mut State, position: u64, record: &JobRecord) {
     let slot = state.tie_job(position, record);
     // The job before it is unfinished, even where a trimmed log has not shown it yet; its end releases this one.
     state.jobs[slot].state = match record.behind {
+        _ if record.waits.is_some() => JobState::Blocked,
         Some(_) => JobState::Blocked,
         None if record.at_once || record.due_at <= at => JobState::Ready,
         None => JobState::Delayed,
     };
+    if let Some(waits) = record.waits {
+        state.found_family(record.id.seq(), waits);
+    }
+    if let Some(parent) = record.parent {
+        state.adopt(parent.seq(), record.id);
+    }
     if let Some(seq) = record.behind {
         state.followers.entry(seq).or_default().push(record.id.seq());
     }
@@ -97,6 +104,7 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         state.move_job(slot, position, &copy.record);
         set_copied_extra(&mut state.jobs[slot], position, copy);
         state.weigh_job(slot);
+        state.set_family(position, copy.record.id.seq(), copy.family.as_deref());
         return;
     }
     on(state, copy.record.id.seq(), |state, slot| {
@@ -105,6 +113,7 @@ pub(super) fn job_copied(state: &mut State, position: u64, copy: &JobCopy) {
         state.untie_job(slot);
     });
     let slot = state.tie_job(position, &copy.record);
+    state.set_family(position, copy.record.id.seq(), copy.family.as_deref());
     let job = &mut state.jobs[slot];
     job.state = copy.state;
     job.attempts = copy.attempts as u16;
@@ -297,6 +306,21 @@ pub(super) fn completed(
     });
 }
 
+/// A blocked job goes on: to the end of the line, or to wait for its time.
+pub(super) fn unblocked(state: &mut State, slot: Slot, due_at: Option<u64>) {
+    state.unstand(slot);
+    let job = &mut state.jobs[slot];
+    match due_at {
+        Some(due_at) => {
+            job.state = JobState::Ready;
+            job.set_due(due_at, None);
+            job.set(flag::AT_ONCE, true);
+        }
+        None => job.state = JobState::Delayed,
+    }
+    state.stand(slot);
+}
+
 /// Ends a job for good; without `keep_until` it is gone at once.
 pub(super) fn finish(
     state: &mut State,
@@ -325,6 +349,7 @@ pub(super) fn finish(
     job.shrink();
     let id = job.id;
     if keep_until.is_some() {
+        state.close_family(id.seq());
         state.ended.push((id, None));
         state.stand(slot);
     } else {
@@ -347,10 +372,14 @@ pub(super) fn died(
     // A late failure of a delivery whose timeout killed the job only adds what the worker says.
     if state.jobs[slot].state != JobState::Dead {
         count(state, slot, Count::Dead, at);
-        count_failed(state, slot, at);
+        // Who dies for a child was not tried.
+        let was_tried = state.jobs[slot].state != JobState::Blocked;
+        if was_tried {
+            count_failed(state, slot, at);
+        }
         if lease == LeaseState::Killed {
             count(state, slot, Count::VisibilityTimeout, at);
-        } else {
+        } else if was_tried {
             end_attempt(state, slot, at);
         }
     }

@@ -13,16 +13,16 @@ mod service;
 
 use recado_mutants::{Mutant, active};
 
-use crate::event::{Event, LeaseState};
+use crate::event::{ChildEnd, Event, LeaseState};
 use crate::figures::Count;
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
-use crate::state::{NONE, Slot, State, Timer, flag};
+use crate::state::{ChildResult, NONE, Slot, State, Timer, flag};
 use guard::{guard_ended, guard_set};
 use hand_off::handed_off;
 use job::{
     completed, count_for_task, died, end_attempt, enqueued, extended, finish, job_copied, received, removed, replayed,
-    set_lease_state, take_up, wait_again,
+    set_lease_state, take_up, unblocked, wait_again,
 };
 use keys::{key_saved, producer_advanced, request_answered};
 use limit::{limit_removed, limit_set};
@@ -156,6 +156,8 @@ fn apply_to_job(state: &mut State, position: u64, event: &Event) {
         | Event::Skipped { seq, keep_until, .. }
         | Event::Ended { seq, keep_until, .. } => {
             apply_change(state, position, event);
+            let (end, result) = end_of(position, event);
+            state.report(*seq, end, result);
             release_followers(state, *seq);
             if keep_until.is_none() {
                 state.drop_guards_of_job(*seq);
@@ -163,6 +165,7 @@ fn apply_to_job(state: &mut State, position: u64, event: &Event) {
         }
         Event::Died { seq, .. } => {
             apply_change(state, position, event);
+            state.report(*seq, ChildEnd::Dead, ChildResult::None);
             release_followers(state, *seq);
         }
         Event::HandedOff(it) => {
@@ -171,16 +174,29 @@ fn apply_to_job(state: &mut State, position: u64, event: &Event) {
             state.line_at = state.line_at.max(it.due_at);
             state.seq = state.seq.max(it.id.seq());
             on(state, it.seq, |state, slot| handed_off(state, position, slot, it));
+            state.report(it.seq, ChildEnd::Dead, ChildResult::None);
             release_followers(state, it.seq);
         }
         Event::Removed { seqs, why } => {
             for seq in seqs {
                 on(state, *seq, |state, slot| removed(state, slot, *why));
+                state.report(*seq, ChildEnd::Purged, ChildResult::None);
                 release_followers(state, *seq);
                 state.drop_guards_of_job(*seq);
             }
         }
         _ => apply_change(state, position, event),
+    }
+}
+
+/// How a job ended for good, and what its parent may read.
+fn end_of(position: u64, event: &Event) -> (ChildEnd, ChildResult) {
+    match event {
+        Event::Completed { result: Some(span), .. } => (ChildEnd::Completed, ChildResult::Own(span.at(position))),
+        Event::Skipped { key: Some(key), .. } => (ChildEnd::Completed, ChildResult::Saved(*key)),
+        Event::Ended { state: JobState::Expired, .. } => (ChildEnd::Expired, ChildResult::None),
+        Event::Ended { .. } => (ChildEnd::Cancelled, ChildResult::None),
+        _ => (ChildEnd::Completed, ChildResult::None),
     }
 }
 
@@ -224,7 +240,7 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
         Event::Extended { seq, ends_elapsed_at, progress } => on(state, *seq, |state, slot| {
             extended(state, slot, *ends_elapsed_at, progress.map(|span| span.at(position)));
         }),
-        Event::Skipped { seq, at, keep_until, task } => {
+        Event::Skipped { seq, at, keep_until, task, .. } => {
             count_for_task(state, *task, true);
             on(state, *seq, |state, slot| {
                 count(state, slot, Count::Skipped, *at);
@@ -324,6 +340,10 @@ fn apply_change(state: &mut State, position: u64, event: &Event) {
                 count(state, slot, Count::Replayed, *at);
                 replayed(state, position, slot, *due_at, *task, *payload, *ignore_key);
             });
+        }
+        Event::Unblocked { seq, due_at } => {
+            state.line_at = state.line_at.max(due_at.unwrap_or(0));
+            on(state, *seq, |state, slot| unblocked(state, slot, *due_at));
         }
         _ => panic!("not an event of a job: {event:?}"),
     }

@@ -68,6 +68,7 @@ pub(super) fn ensure_queue(state: &mut State, number: u32) {
             held_by_group_limit: 0,
             held_by_group_order: 0,
             held_by_group_rate: 0,
+            parents: 0,
             fingerprints: Default::default(),
             fingerprints_by_size: Default::default(),
             keys: 0,

@@ -103,7 +103,7 @@ pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Dr
     let priority = patch.priority.unwrap_or(lane.name.priority);
     if queue.settings.ordered && priority != 0 {
         let message = format!("queue `{}` is ordered by group; leave priority out", queue.name);
-        return Err(Rejection::Invalid { index: 0, pointer: "/priority", message });
+        return Err(Rejection::Invalid { index: 0, pointer: "/priority".into(), message });
     }
     let is_known = queue.find_lane((&lane.name.kind, lane.name.schema_version, priority)).is_ok();
     if !is_known && queue.lane_count() >= LANES_MAX {
@@ -114,7 +114,13 @@ pub(super) fn patch(state: &State, moment: Moment, patch: &Patch, draft: &mut Dr
         && payload.len() as u64 > queue.settings.payload_max_bytes
     {
         let (limit, actual) = (queue.settings.payload_max_bytes, payload.len() as u64);
-        return Err(Rejection::PayloadTooLarge { queue: (*queue.name).into(), index: 0, limit, actual });
+        return Err(Rejection::PayloadTooLarge {
+            queue: (*queue.name).into(),
+            index: 0,
+            pointer: "/payload".into(),
+            limit,
+            actual,
+        });
     }
     let due_at = patch.when.map(|when| match when {
         When::Now => moment.at,

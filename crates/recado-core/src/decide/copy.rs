@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 use recado_mutants::{Mutant, active};
 
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, GuardRecord, JobCopy, JobRecord, Lease, Removal, Span, TaskRecord};
+use crate::event::{
+    ChildCopy, DedupRecord, Event, FamilyCopy, GuardRecord, JobCopy, JobRecord, Lease, Removal, Span, TaskRecord,
+};
 use crate::items::{CopyPlan, ItemKind, whole};
 use crate::options::{Backoff, NUMBER_BYTES_MAX};
 use crate::reply::State as JobState;
-use crate::state::{NONE, ProducerEntry, SettleEntry, Slot, State, flag};
+use crate::state::{Child, ChildResult, Family, NONE, ProducerEntry, SettleEntry, Slot, State, flag};
 
 /// Writes the item of `plan` again, unless it has changed since the plan was made.
 pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
@@ -71,6 +73,9 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
 
 /// What a copied item takes without texts and lists.
 const COPY_BYTES_MAX: usize = 1_024;
+
+/// What a child takes in the copy of its parent, without its result.
+const CHILD_BYTES_MAX: usize = 64;
 
 impl State {
     /// Upper bound of the bytes that `plan` adds to a batch if it is carried out now.
@@ -144,7 +149,8 @@ fn job_texts(state: &State, slot: Slot) -> usize {
     let worker = job.lease().and_then(|lease| lease.worker.as_deref()).map_or(0, str::len);
     let death = job.death().map_or(0, |death| death.error_kind.len());
     let overrides = job.overrides().and_then(|own| own.backoff.as_ref()).map_or(0, Backoff::bytes_max);
-    state.lane_name(job).kind.len() + worker + death + overrides
+    let children = state.family_of(job).map_or(0, |family| family.children.len() * CHILD_BYTES_MAX);
+    state.lane_name(job).kind.len() + worker + death + overrides + children
 }
 
 fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
@@ -157,6 +163,7 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
     let errors = job.errors().iter().map(|_| next(draft)).collect();
     let result = job.result().map(|_| next(draft));
     let progress = job.progress().map(|_| next(draft));
+    let family = state.family_of(job).map(|family| Box::new(self::family(family, || next(draft))));
     let lease = job.lease_to_copy();
     let lease_state = state.lease_state(job);
     let dedup: Option<DedupRecord> = (job.dedup != NONE).then(|| state.dedups[job.dedup].record());
@@ -179,6 +186,8 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         expires_at: job.expires_at(),
         behind: job.rare().and_then(|rare| rare.behind),
         at_once: job.has(flag::AT_ONCE),
+        parent: state.parent_of(job),
+        waits: None,
     };
     Event::JobCopied(Box::new(JobCopy {
         record,
@@ -204,5 +213,19 @@ fn job(state: &State, plan: &CopyPlan, draft: &mut Draft) -> Event {
         released_dedup: job.rare().and_then(|rare| rare.released_dedup),
         arrival: job.arrival(),
         first_received_at: job.first_received_at(),
+        family,
     }))
+}
+
+fn family(family: &Family, mut next: impl FnMut() -> Span) -> FamilyCopy {
+    let child = |it: &Child| {
+        let (result, saved) = match it.result {
+            ChildResult::None => (None, None),
+            ChildResult::Own(_) => (Some(next()), None),
+            ChildResult::Saved(key) => (None, Some(key)),
+        };
+        ChildCopy { id: it.id, end: it.end, result, saved }
+    };
+    let Family { waits, total, ended, failed, .. } = *family;
+    FamilyCopy { waits, total, ended, failed, children: family.children.iter().map(child).collect() }
 }

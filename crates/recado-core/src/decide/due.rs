@@ -28,6 +28,10 @@ pub(super) fn step(state: &State, moment: Moment, draft: &mut Draft) -> bool {
         skip_one(state, at, *key, draft);
         return true;
     }
+    if let Some(parent) = state.to_unblock.first() {
+        super::family::unblock(state, moment, *parent, draft);
+        return true;
+    }
     if let Some(slot) = state.stale_notes.first() {
         let note = &state.notes[*slot];
         draft.push(Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: Box::default() });
@@ -134,7 +138,9 @@ fn skip_one(state: &State, at: u64, key: Slot, draft: &mut Draft) {
     if keep_until.is_some() {
         super::evict(queue, state, draft);
     }
-    draft.push(Event::Skipped { seq: job.id.seq(), at, keep_until, task: job.task() });
+    let seq = job.id.seq();
+    let key = state.parents.contains_key(&seq).then(|| state.keys[key].hash);
+    draft.push(Event::Skipped { seq, at, keep_until, task: job.task(), key });
 }
 
 fn lease_ended(state: &State, moment: Moment, slot: Slot, draft: &mut Draft) {

@@ -9,11 +9,12 @@ use alloc::vec::Vec;
 use minicbor::{Decode, Encode};
 use recado_mutants::{Mutant, active};
 
+use super::family::Entry;
 use super::{find_queue, mix, still_there};
 use crate::codec::DecodeError;
 use crate::command::{Dedup, Enqueue, Moment, NewJob, OnDuplicate, RequestKey, When};
 use crate::draft::Draft;
-use crate::event::{DedupRecord, Event, JobRecord, QueueRecord};
+use crate::event::{DedupRecord, Event, JobRecord, QueueRecord, Waits};
 use crate::id::{Hash, JobId};
 use crate::items::ITEMS_MAX;
 use crate::meta::Meta;
@@ -61,8 +62,31 @@ struct Taken<'a> {
     state: JobState,
 }
 
-/// What earlier jobs of the same batch have changed.
-struct Batch<'a> {
+/// What earlier jobs of the same request have changed.
+pub(super) struct Request<'a> {
+    pub(super) state: &'a State,
+    moment: Moment,
+    /// Create unknown queues.
+    create: bool,
+    next_seq: u64,
+    /// The queue of the request, then those of children and ends of batches.
+    intakes: Vec<Intake<'a>>,
+    /// Batches of jobs that it added to: the job that ends each, and how many jobs it has.
+    pub(super) batches: BTreeMap<Hash, (JobId, usize)>,
+}
+
+/// What a new job is tied to.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ties {
+    pub(super) parent: Option<JobId>,
+    pub(super) waits: Option<Waits>,
+    pub(super) dedup: Option<DedupRecord>,
+    /// Sequence number of the job that it takes the place of, which is in flight.
+    pub(super) behind: Option<u64>,
+}
+
+/// What a request has changed in one queue.
+struct Intake<'a> {
     state: &'a State,
     /// The queue, unless this batch creates it.
     queue: Option<&'a Queue>,
@@ -70,7 +94,6 @@ struct Batch<'a> {
     name: &'a str,
     number: u32,
     moment: Moment,
-    next_seq: u64,
     /// Deduplication keys taken or changed by this batch.
     taken: BTreeMap<Hash, Taken<'a>>,
     new_lanes: BTreeSet<NameOfLane<'a>>,
@@ -87,9 +110,16 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         return if entry.body == body { Ok(Reply::Saved(entry.answer)) } else { Err(Rejection::RequestKeyReused) };
     }
     let created = !state.names.contains_key(&enqueue.queue);
-    let number = find_or_create(state, &enqueue.queue, enqueue.create, draft)?;
-    let queue = state.queues.get(&number).map(|queue| &**queue);
-    queue.map_or(Ok(()), still_there)?;
+    let mut all = Request {
+        state,
+        moment,
+        create: enqueue.create,
+        next_seq: state.seq + 1,
+        intakes: Vec::new(),
+        batches: BTreeMap::new(),
+    };
+    all.open(&enqueue.queue, draft)?;
+    let (queue, number) = (all.intakes[0].queue, all.intakes[0].number);
     let mut answer = SavedAnswer { created, duplicate: false, jobs: Vec::with_capacity(enqueue.jobs.len()) };
     if let Some(producer) = &enqueue.producer {
         let hash = state.hash(domain::PRODUCER, number, &producer.name);
@@ -106,27 +136,10 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         }
         draft.push(Event::ProducerAdvanced { producer: hash, queue: number, seq: producer.seq, at: moment.at });
     }
-    let settings = match queue {
-        Some(queue) => queue.settings.clone(),
-        None => QueueOptions::default().settings(&state.defaults),
-    };
-    let mut batch = Batch {
-        state,
-        queue,
-        settings,
-        name: &enqueue.queue,
-        number,
-        moment,
-        next_seq: state.seq + 1,
-        taken: BTreeMap::new(),
-        new_lanes: BTreeSet::new(),
-        new_keys: BTreeMap::new(),
-        new_jobs: 0,
-    };
-    batch.check_limits(enqueue.jobs.len())?;
+    all.intakes[0].check_limits(enqueue.jobs.len())?;
     let mut bad = Vec::new();
     for (index, job) in enqueue.jobs.iter().enumerate() {
-        match batch.add(index, job, draft) {
+        match all.add(Entry { index, intake: 0, depth: 0, parent: None }, job, draft) {
             Ok(enqueued) => answer.jobs.push(enqueued),
             Err(rejection) if rejection.is_of_entry() && bad.len() < BAD_ENTRIES_MAX => bad.push(rejection),
             Err(rejection) if bad.is_empty() => return Err(rejection),
@@ -138,7 +151,7 @@ pub(super) fn decide(state: &State, moment: Moment, enqueue: &Enqueue, draft: &m
         1 => return Err(bad.remove(0)),
         _ => return Err(Rejection::Entries(bad)),
     }
-    batch.check_depth()?;
+    all.intakes.iter().try_for_each(Intake::check_depth)?;
     if let Some((hash, body)) = request {
         let span = draft.put_encoded(&answer);
         let until = moment.at.saturating_add(REQUEST_KEPT_MS);
@@ -173,11 +186,12 @@ pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mu
     if !create {
         find_queue(state, name)?;
     }
+    let new = draft.events.iter().filter(|event| matches!(event, Event::QueueSet(_))).count();
+    let number = state.last_queue + 1 + new as u32;
     // Numbers of queues are never used again, and there are 2^28 of them.
-    if state.queues.len() >= QUEUES_MAX || state.last_queue >= ITEMS_MAX {
+    if state.queues.len() + new >= QUEUES_MAX || number > ITEMS_MAX {
         return Err(Rejection::TooManyQueues { limit: QUEUES_MAX as u64 });
     }
-    let number = state.last_queue + 1;
     draft.push(Event::QueueSet(Box::new(QueueRecord {
         number,
         name: name.into(),
@@ -192,7 +206,67 @@ pub(super) fn find_or_create(state: &State, name: &str, create: bool, draft: &mu
     Ok(number)
 }
 
-impl<'a> Batch<'a> {
+impl<'a> Request<'a> {
+    /// Begins to put jobs into a queue, which is made if it is unknown.
+    fn open(&mut self, name: &'a str, draft: &mut Draft) -> Result<usize, Rejection> {
+        let state = self.state;
+        let number = find_or_create(state, name, self.create, draft)?;
+        let queue = state.queues.get(&number).map(|queue| &**queue);
+        queue.map_or(Ok(()), still_there)?;
+        let settings = match queue {
+            Some(queue) => queue.settings.clone(),
+            None => QueueOptions::default().settings(&state.defaults),
+        };
+        self.intakes.push(Intake {
+            state,
+            queue,
+            settings,
+            name,
+            number,
+            moment: self.moment,
+            taken: BTreeMap::new(),
+            new_lanes: BTreeSet::new(),
+            new_keys: BTreeMap::new(),
+            new_jobs: 0,
+        });
+        Ok(self.intakes.len() - 1)
+    }
+
+    /// Where jobs of the named queue are put, or of this one.
+    pub(super) fn intake_of(
+        &mut self,
+        name: Option<&'a str>,
+        this: usize,
+        draft: &mut Draft,
+    ) -> Result<usize, Rejection> {
+        let Some(name) = name else { return Ok(this) };
+        if let Some(at) = self.intakes.iter().position(|intake| intake.name == name) {
+            return Ok(at);
+        }
+        let at = self.open(name, draft)?;
+        self.intakes[at].check_limits(1)?;
+        Ok(at)
+    }
+
+    /// Stands for the id of a batch of the queue.
+    pub(super) fn batch_hash(&self, intake: usize, id: &str) -> Hash {
+        self.state.hash(domain::BATCH, self.intakes[intake].number, id)
+    }
+
+    /// Writes down a job, without what it is tied to.
+    pub(super) fn put(
+        &mut self,
+        intake: usize,
+        index: usize,
+        job: &'a NewJob,
+        ties: Ties,
+        draft: &mut Draft,
+    ) -> Result<Enqueued, Rejection> {
+        self.intakes[intake].add(index, job, ties, &mut self.next_seq, draft)
+    }
+}
+
+impl<'a> Intake<'a> {
     fn full(&self, reason: &'static str, limit: u64, actual: u64) -> Rejection {
         Rejection::QueueFull { queue: self.name.into(), reason, limit, actual }
     }
@@ -223,23 +297,31 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, job: &'a NewJob, draft: &mut Draft) -> Result<Enqueued, Rejection> {
+    fn add(
+        &mut self,
+        index: usize,
+        job: &'a NewJob,
+        ties: Ties,
+        next_seq: &mut u64,
+        draft: &mut Draft,
+    ) -> Result<Enqueued, Rejection> {
         let (limit, actual) = (self.settings.payload_max_bytes, job.payload.len() as u64);
         let is_one_more = actual == limit + 1 && active(Mutant::PayloadLimitOffByOne);
         if actual > limit && !is_one_more {
-            return Err(Rejection::PayloadTooLarge { queue: self.name.into(), index, limit, actual });
+            let pointer = "/payload".into();
+            return Err(Rejection::PayloadTooLarge { queue: self.name.into(), index, pointer, limit, actual });
         }
         if self.settings.ordered && job.priority != 0 {
             return Err(Rejection::Invalid {
                 index,
-                pointer: "/priority",
+                pointer: "/priority".into(),
                 message: format!("queue `{}` is ordered by group; leave priority out", self.name),
             });
         }
         let Some(dedup) = &job.dedup else {
-            return self.put_in(job, None, None, draft).map(|id| Enqueued { id, duplicate: None, queued_behind: None });
+            return self.put_in(job, ties, next_seq, draft).map(Enqueued::new);
         };
-        self.add_deduplicated(index, job, dedup, draft)
+        self.add_deduplicated(index, job, dedup, ties, next_seq, draft)
     }
 
     fn add_deduplicated(
@@ -247,6 +329,8 @@ impl<'a> Batch<'a> {
         index: usize,
         job: &'a NewJob,
         dedup: &Dedup,
+        ties: Ties,
+        next_seq: &mut u64,
         draft: &mut Draft,
     ) -> Result<Enqueued, Rejection> {
         let state = self.state;
@@ -257,9 +341,8 @@ impl<'a> Batch<'a> {
             until: dedup.for_ms.map(|ms| self.moment.at.saturating_add(ms)),
         };
         let duplicate = |id, same_payload, state, result| Enqueued {
-            id,
             duplicate: Some(Duplicate { same_payload, state, result }),
-            queued_behind: None,
+            ..Enqueued::new(id)
         };
         if let Some(first) = self.taken.get(&record.hash).copied() {
             let id = first.id;
@@ -279,8 +362,7 @@ impl<'a> Batch<'a> {
             .map(|slot| (slot, &state.dedups[slot]))
             .filter(|(_, entry)| entry.until().is_none_or(|until| until > at));
         let Some((slot, entry)) = open else {
-            let id = self.put_in(job, Some(record), None, draft)?;
-            return Ok(Enqueued { id, duplicate: None, queued_behind: None });
+            return self.put_in(job, Ties { dedup: Some(record), ..ties }, next_seq, draft).map(Enqueued::new);
         };
         let id = state.dedup_window(slot).id;
         let same_payload = entry.payload == payload;
@@ -298,8 +380,9 @@ impl<'a> Batch<'a> {
                 return Ok(duplicate(id, same_payload, Some(state), result));
             }
             (OnDuplicate::Replace, Some(JobState::InFlight)) => {
-                let new = self.put_in(job, Some(record), Some(id.seq()), draft)?;
-                return Ok(Enqueued { id: new, duplicate: None, queued_behind: Some(id) });
+                let ties = Ties { dedup: Some(record), behind: Some(id.seq()), ..ties };
+                let new = self.put_in(job, ties, next_seq, draft)?;
+                return Ok(Enqueued { queued_behind: Some(id), ..Enqueued::new(new) });
             }
             _ => {}
         }
@@ -338,7 +421,7 @@ impl<'a> Batch<'a> {
                  payload and time, not another type; cancel it first",
                 waiting.id
             );
-            return Err(Rejection::Invalid { index, pointer, message });
+            return Err(Rejection::Invalid { index, pointer: pointer.into(), message });
         }
         let due_at = self.due_at(job);
         let span = draft.put(&job.payload);
@@ -372,23 +455,25 @@ impl<'a> Batch<'a> {
     fn put_in(
         &mut self,
         job: &'a NewJob,
-        dedup: Option<DedupRecord>,
-        behind: Option<u64>,
+        ties: Ties,
+        next_seq: &mut u64,
         draft: &mut Draft,
     ) -> Result<JobId, Rejection> {
+        let Ties { parent, waits, dedup, behind } = ties;
         let (state, at) = (self.state, self.moment.at);
         let lane = (&*job.kind, job.schema_version, job.priority);
         let kind = self.kind_of(lane)?;
         let key = job.idempotency_key.as_ref().map(|key| state.hash(domain::KEY, self.number, key));
         if let Some(key) = key {
             self.check_key(key)?;
-            self.end_if_over(key, draft);
+            state.end_if_over(key, at, draft);
         }
-        let id = JobId::new(at, state.shard, self.next_seq, mix(self.moment.entropy, self.next_seq));
-        self.next_seq += 1;
+        let id = JobId::new(at, state.shard, *next_seq, mix(self.moment.entropy, *next_seq));
+        *next_seq += 1;
         self.new_jobs += 1;
         if let Some(dedup) = &dedup {
-            let state = if behind.is_some() { JobState::Blocked } else { self.first_state(self.due_at(job)) };
+            let waits = behind.is_some() || waits.is_some();
+            let state = if waits { JobState::Blocked } else { self.first_state(self.due_at(job)) };
             let taken = Taken { id, payload: dedup.payload, lane, state };
             self.taken.insert(dedup.hash, taken);
         }
@@ -420,6 +505,8 @@ impl<'a> Batch<'a> {
             expires_at: job.expires_after_ms.map(|ms| at.saturating_add(ms)),
             behind,
             at_once,
+            parent,
+            waits,
         }));
         Ok(id)
     }
@@ -439,16 +526,6 @@ impl<'a> Batch<'a> {
         Ok(lane.0.into())
     }
 
-    /// A saved result whose time is over, and that no job needs, must not meet the new job.
-    fn end_if_over(&self, hash: Hash, draft: &mut Draft) {
-        let Some(key) = self.state.keys.get_by(hash.0) else { return };
-        let is_over = key.saved.as_ref().is_some_and(|saved| !saved.ended && saved.until <= self.moment.at);
-        let event = Event::KeyEnded { key: hash, kept: !key.jobs.is_empty() };
-        if is_over && self.state.carriers(key) == 0 && !draft.events.contains(&event) {
-            draft.push(event);
-        }
-    }
-
     fn check_key(&mut self, key: Hash) -> Result<(), Rejection> {
         if self.state.keys.find(key.0).is_some() {
             return Ok(());
@@ -462,7 +539,23 @@ impl<'a> Batch<'a> {
     }
 }
 
+impl State {
+    /// A saved result whose time is over, and that no job needs, must not meet a job that comes.
+    pub(super) fn end_if_over(&self, hash: Hash, at: u64, draft: &mut Draft) {
+        let Some(key) = self.keys.get_by(hash.0) else { return };
+        let is_over = key.saved.as_ref().is_some_and(|saved| !saved.ended && saved.until <= at);
+        let event = Event::KeyEnded { key: hash, kept: !key.jobs.is_empty() };
+        if is_over && self.carriers(key) == 0 && !draft.events.contains(&event) {
+            draft.push(event);
+        }
+    }
+}
+
 impl Enqueued {
+    fn new(id: JobId) -> Self {
+        Self { id, duplicate: None, queued_behind: None, children: Vec::new() }
+    }
+
     /// Where the result of the job that was there already is.
     #[must_use]
     pub fn result(&self) -> Option<Place> {

@@ -70,7 +70,7 @@ fn find_job(state: &State, queue: u32, id: JobId) -> Result<Slot, Rejection> {
     if state.jobs[slot].queue != queue {
         let its = &state.queue(state.jobs[slot].queue).name;
         let message = format!("the job is in queue `{its}`: begin there");
-        return Err(Rejection::Invalid { index: 0, pointer: "/job", message });
+        return Err(Rejection::Invalid { index: 0, pointer: "/job".into(), message });
     }
     Ok(slot)
 }

@@ -45,6 +45,9 @@ impl State {
         let (from, grouped) = (job.queue, job.group != self.queue(job.queue).no_group);
         let group = grouped.then(|| self.rehash(domain::GROUP, self.groups[job.group].hash, from, to.queue));
         let key = self.key_of(job).map(|key| self.rehash(domain::KEY, key.hash, from, to.queue));
+        if let Some(key) = key {
+            self.end_if_over(key, at, draft);
+        }
         draft.push(Event::HandedOff(Box::new(HandOff {
             seq: job.id.seq(),
             at,

@@ -68,7 +68,7 @@ pub(super) fn check(state: &State, options: &QueueOptions) -> Result<(), Rejecti
     let Some(Rejection::LimitNotFound { name, nearest }) = unknown else { return Ok(()) };
     let hint = nearest.map_or_else(|| "put it first".into(), |nearest| format!("did you mean `{nearest}`?"));
     let message = format!("there is no limit `{name}`; {hint}");
-    Err(Rejection::Invalid { index: 0, pointer: "/limits", message })
+    Err(Rejection::Invalid { index: 0, pointer: "/limits".into(), message })
 }
 
 fn check_source(there: &Limit, source: Source) -> Result<(), Rejection> {

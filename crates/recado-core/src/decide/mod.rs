@@ -7,6 +7,7 @@ mod cancel;
 mod copy;
 mod due;
 mod enqueue;
+mod family;
 mod guard;
 mod hand_off;
 mod limit;

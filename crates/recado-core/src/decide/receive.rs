@@ -155,7 +155,8 @@ impl State {
     pub(crate) fn empty_because(&self, queue: &Queue) -> Option<Hold> {
         let of = |reason: HeldBack| Hold { reason, limit: None };
         if queue.count(JobState::Ready) == 0 {
-            return (queue.count(JobState::Blocked) > 0).then_some(of(HeldBack::DedupKeyInFlight));
+            let why = if queue.parents > 0 { HeldBack::ChildrenPending } else { HeldBack::DedupKeyInFlight };
+            return (queue.count(JobState::Blocked) > 0).then_some(of(why));
         }
         self.hold(queue).or_else(|| queue.empty_because().map(of))
     }

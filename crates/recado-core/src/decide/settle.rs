@@ -37,6 +37,9 @@ pub(super) fn decide(state: &State, moment: Moment, settle: &Settle, draft: &mut
             Err(Rejection::Stale { reason, state: Some(now) })
         }
         Standing::Counts => {
+            if let Outcome::Ack { result: Some(result) } = &settle.outcome {
+                state.check_child_result(&state.jobs[slot], result.len())?;
+            }
             let visible_at = settle_it(state, moment, slot, &settle.outcome, draft);
             if visible_at.is_none() {
                 let is_end = draft.events.iter().any(|e| matches!(e, Event::Completed { .. } | Event::Ended { .. }));

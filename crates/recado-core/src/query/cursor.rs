@@ -106,7 +106,7 @@ impl<T> Walk<T> {
 
 fn unreadable() -> Rejection {
     let message = "the cursor is not one of this list; leave it out to begin at the first page".into();
-    Rejection::Invalid { index: 0, pointer: "/cursor", message }
+    Rejection::Invalid { index: 0, pointer: "/cursor".into(), message }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -144,7 +144,10 @@ mod tests {
         for text in
             ["", "0", "zz", "é", &mark[2..], &mark.replace('1', "g"), &mark.replace('0', "F"), &(mark.clone() + "00")]
         {
-            assert!(matches!(page(text).mark(), Err(Rejection::Invalid { pointer: "/cursor", .. })), "{text}");
+            assert!(
+                matches!(page(text).mark(), Err(Rejection::Invalid { pointer, .. }) if pointer == "/cursor"),
+                "{text}"
+            );
         }
         for text in ["a", "ff", "xx", &long] {
             assert!(page(text).name().is_err(), "{text}");

@@ -16,7 +16,7 @@ use super::{Answer, Answered, JobsQuery, Page};
 use crate::decide::find_queue;
 use crate::id::{Hash, JobId};
 use crate::rejection::Rejection;
-use crate::reply::State as JobState;
+use crate::reply::{JobView, State as JobState};
 use crate::state::members::{Lines, Members};
 use crate::state::{Job, Lane, NONE, Presence, Queue, Slot, Spot, State, domain};
 
@@ -29,7 +29,8 @@ const PART_FINISHED: u32 = 260;
 
 pub(super) fn one(state: &State, presence: &Presence, now: u64, id: JobId) -> Answered {
     let slot = state.slot_of(id).ok_or(Rejection::JobGone(id))?;
-    Ok(Answer::Job(Box::new(state.view(slot, Some(presence), now))))
+    let children = state.children_view(&state.jobs[slot], true, now);
+    Ok(Answer::Job(Box::new(JobView { children, ..state.view(slot, Some(presence), now) })))
 }
 
 pub(super) fn of_business(state: &State, presence: &Presence, now: u64, id: &str, page: &Page) -> Answered {

@@ -185,7 +185,8 @@ fn held_back(state: &State, presence: &Presence, now: u64, queue: &Queue) -> Vec
         hold(HeldBack::NoCapableWorker, no_capable, &mut left);
     }
     let blocked = queue.count(JobState::Blocked);
-    hold(HeldBack::DedupKeyInFlight, blocked, &mut blocked.clone());
+    hold(HeldBack::ChildrenPending, queue.parents, &mut queue.parents.clone());
+    hold(HeldBack::DedupKeyInFlight, blocked - queue.parents, &mut blocked.clone());
     held
 }
 

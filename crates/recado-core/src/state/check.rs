@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::apply::TASK_KEPT_MS;
-use crate::event::BreakerOf;
+use crate::event::{BreakerOf, ChildEnd};
 use crate::items::ItemKind;
 use crate::reply::State as JobState;
 use crate::state::age::is_unfinished;
@@ -40,6 +40,7 @@ impl State {
         self.check_names();
         self.check_keys();
         self.check_waits();
+        self.check_families();
         self.check_guards();
         self.check_limits();
         self.check_timers();
@@ -64,8 +65,9 @@ impl State {
         let name = &queue.name;
         let mut counts = [0u64; JobState::ALL.len()];
         let mut workers: BTreeMap<_, u64> = BTreeMap::new();
-        let mut held = [0u64; 4];
+        let (mut held, mut parents) = ([0u64; 4], 0);
         for (_, job) in self.jobs_in(queue) {
+            parents += u64::from(job.state == JobState::Blocked && self.families.contains_key(&job.id.seq()));
             counts[job.state as usize] += 1;
             held[0] += u64::from(job.state == JobState::Ready && self.is_held_by_key(job));
             if let Some(lease) = job.lease().filter(|_| job.state == JobState::InFlight) {
@@ -78,6 +80,7 @@ impl State {
             held[3] += if group.held.0 == GroupHold::Rate { u64::from(group.held.1) } else { 0 };
         }
         assert_eq!(queue.counts, counts, "jobs of `{name}` by state");
+        assert_eq!(queue.parents, parents, "jobs of `{name}` that wait for children");
         assert_eq!(queue.workers, workers, "jobs of `{name}` by worker");
         let of_groups = [queue.held_by_group_limit, queue.held_by_group_order, queue.held_by_group_rate];
         assert_eq!((queue.held_by_key, &of_groups[..]), (held[0], &held[1..]), "held in `{name}`");
@@ -320,7 +323,7 @@ impl State {
     fn check_waits(&self) {
         let mut marks = BTreeSet::new();
         for (_, job) in self.jobs.iter() {
-            if job.state == JobState::Blocked {
+            if job.state == JobState::Blocked && !self.families.contains_key(&job.id.seq()) {
                 let behind = job.rare().and_then(|rare| rare.behind);
                 let followers = behind.and_then(|seq| self.followers.get(&seq));
                 let there = followers.map_or(0, |all| all.iter().filter(|seq| **seq == job.id.seq()).count());
@@ -340,6 +343,39 @@ impl State {
             let queue = self.queue(note.queue);
             assert!(!queue.fingerprints.contains_key(&note.fingerprint), "a note is stale without dead jobs");
         }
+    }
+
+    fn check_families(&self) {
+        let (mut parents, mut batches, mut to_unblock) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        for (seq, family) in &self.families {
+            let parent = self.slot_of_seq(*seq).map(|slot| &self.jobs[slot]);
+            let Some(parent) = parent else { panic!("children of job {seq}, which is gone") };
+            for child in &family.children {
+                parents.insert(child.id.seq(), *seq);
+                // An end that nobody reported would keep the parent waiting for ever.
+                let is_there = self.slot_of(child.id).map(|slot| &self.jobs[slot]);
+                let is_unfinished = is_there.is_some_and(is_unfinished);
+                assert!(child.end.is_some() || is_unfinished, "{} of {} has ended", child.id, parent.id);
+            }
+            if parent.state.is_final() {
+                assert!(family.children.is_empty() && family.result_bytes == 0, "{} reads no results", parent.id);
+                continue;
+            }
+            assert!(family.children.is_sorted_by_key(|child| child.id.seq()), "children of {}", parent.id);
+            let ends = || family.children.iter().filter_map(|child| child.end);
+            let failed = ends().filter(|end| *end != ChildEnd::Completed).count();
+            let counted = (family.children.len() as u32, ends().count() as u32, failed as u32);
+            assert_eq!((family.total, family.ended, family.failed), counted, "children of {}", parent.id);
+            let bytes: u64 = family.places().map(|place| u64::from(place.length)).sum();
+            assert_eq!(family.result_bytes, bytes, "results for {}", parent.id);
+            if parent.state == JobState::Blocked {
+                batches.extend(family.waits.batch.map(|batch| (batch, *seq)));
+                to_unblock.extend((family.ended == family.total || family.is_lost()).then_some(*seq));
+            }
+        }
+        assert_eq!(self.parents, parents, "parents by child");
+        assert_eq!(self.batches, batches, "open batches");
+        assert_eq!(self.to_unblock, to_unblock, "jobs that need not wait for children");
     }
 
     fn check_timers(&self) {

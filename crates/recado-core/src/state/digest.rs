@@ -94,6 +94,9 @@ impl State {
             ),
         );
         self.digest_extra(job, out);
+        if let Some(family) = self.family_of(job) {
+            line(out, format_args!("  {family:?}"));
+        }
     }
 
     fn digest_extra(&self, job: &Job, out: &mut String) {

@@ -29,6 +29,7 @@ pub(crate) mod domain {
     pub(crate) const GUARD_TOKEN: u8 = 13;
     pub(crate) const GUARD_RESULT: u8 = 14;
     pub(crate) const GUARD_ATTEMPT: u8 = 15;
+    pub(crate) const BATCH: u8 = 16;
 }
 
 /// An idempotency key: its jobs, who of them runs, and what the first success saved.

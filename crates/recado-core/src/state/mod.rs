@@ -4,6 +4,7 @@ mod age;
 mod breaker;
 mod check;
 mod digest;
+mod family;
 mod guard;
 mod held;
 mod job;
@@ -34,6 +35,8 @@ use crate::options::QueueOptions;
 use crate::reply::JobView;
 
 pub(crate) use breaker::Trials;
+pub use family::{BATCH_JOBS_MAX, CHILD_DEPTH_MAX, CHILD_RESULTS_BYTES_MAX, CHILDREN_MAX};
+pub(crate) use family::{Child, ChildResult, Family};
 pub(crate) use guard::Guard;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
@@ -130,6 +133,14 @@ pub struct State {
 
     /// Blocked jobs by the sequence number of the job they wait behind.
     pub(crate) followers: BTreeMap<u64, Vec<u64>>,
+    /// What jobs know of their children, by the parent's sequence number.
+    pub(crate) families: BTreeMap<u64, Box<Family>>,
+    /// Sequence numbers of parents by those of their children.
+    pub(crate) parents: BTreeMap<u64, u64>,
+    /// Jobs that end open batches, by the hash of queue and id.
+    pub(crate) batches: BTreeMap<Hash, u64>,
+    /// Blocked jobs that need not wait for their children any more.
+    pub(crate) to_unblock: BTreeSet<u64>,
     pub(crate) timers: Timers,
     /// Completed keys with ready jobs that must be skipped.
     pub(crate) to_skip: BTreeSet<Slot>,
@@ -208,6 +219,10 @@ impl State {
             audit: BTreeMap::new(),
             attempts: BTreeMap::new(),
             followers: BTreeMap::new(),
+            families: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            to_unblock: BTreeSet::new(),
             timers: Timers::default(),
             to_skip: BTreeSet::new(),
             unused_keys: BTreeSet::new(),

@@ -188,6 +188,8 @@ pub(crate) struct Queue {
     pub(crate) held_by_group_limit: u64,
     pub(crate) held_by_group_order: u64,
     pub(crate) held_by_group_rate: u64,
+    /// Blocked jobs that wait for children.
+    pub(crate) parents: u64,
     pub(crate) fingerprints: BTreeMap<u64, Fingerprint>,
     /// The same, largest first.
     pub(crate) fingerprints_by_size: BTreeSet<(Reverse<usize>, u64)>,

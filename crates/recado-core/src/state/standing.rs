@@ -37,6 +37,7 @@ impl State {
             JobState::Blocked => {
                 let spot = Spot::new(job.group, job.due_at, seq);
                 self.queue_mut(number).aside.insert(spot, slot);
+                self.note_parent(number, seq, true);
             }
             JobState::InFlight => self.stand_in_flight(slot),
             JobState::Dead => self.stand_dead(slot),
@@ -86,6 +87,7 @@ impl State {
             JobState::Blocked => {
                 let spot = Spot::new(job.group, job.due_at, seq);
                 self.queue_mut(number).aside.remove(&spot);
+                self.note_parent(number, seq, false);
             }
             JobState::InFlight => self.unstand_in_flight(slot),
             JobState::Dead => self.unstand_dead(slot),

@@ -80,6 +80,7 @@ impl State {
 
     /// Takes a job that stands nowhere out of the tables.
     pub(crate) fn untie_job(&mut self, slot: Slot) {
+        self.drop_family(self.jobs[slot].id.seq());
         self.unlink_item(ItemKind::Job, slot);
         self.untie_names(slot);
         let job = self.jobs.remove(slot);

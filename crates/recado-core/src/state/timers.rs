@@ -106,6 +106,7 @@ impl State {
     pub fn next_due(&self, now: u64) -> Option<u64> {
         let is_short = self.is_short_of_memory() && self.keeps_finished();
         let is_tidy = self.to_skip.is_empty()
+            && self.to_unblock.is_empty()
             && self.stale_notes.is_empty()
             && self.unused_keys.is_empty()
             && self.overfull.is_empty()

@@ -46,6 +46,8 @@ impl State {
             ended_at: ended.then(|| job.ended_at()),
             fingerprint: job.death().filter(|_| state == JobState::Dead).map(|death| death.fingerprint),
             first_received_at: Some(job.first_received_at()).filter(|at| *at > 0),
+            parent: self.parent_of(job),
+            children: self.children_view(job, false, now),
             handed_off_by: job.arrival().and_then(|arrival| Some(self.queues.get(&arrival.from)?.name.clone())),
         }
     }
@@ -81,7 +83,7 @@ impl State {
             panic!("a delivered job has a lease")
         };
         Delivered {
-            job: self.view(slot, None, now),
+            job: JobView { children: self.children_view(job, true, now), ..self.view(slot, None, now) },
             receipt: Receipt {
                 job: job.id,
                 queue: job.queue,
@@ -98,6 +100,7 @@ impl State {
     fn held_back(&self, slot: Slot, presence: Option<&Presence>, now: u64) -> Option<HeldBack> {
         let job = &self.jobs[slot];
         match job.state {
+            JobState::Blocked if self.families.contains_key(&job.id.seq()) => return Some(HeldBack::ChildrenPending),
             JobState::Blocked => return Some(HeldBack::DedupKeyInFlight),
             JobState::Ready => {}
             _ => return None,

@@ -12,8 +12,8 @@ use crate::reply::Place;
 use crate::state::job::{ERRORS_FIRST, ERRORS_LAST};
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, DedupEntry, Delivery, Errors, Extra, Group, GroupRate, Guard, Job, Key, Limit, Note,
-    ProducerEntry, Queue, Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
+    AuditEntry, Business, Child, DedupEntry, Delivery, Errors, Extra, Family, Group, GroupRate, Guard, Job, Key, Limit,
+    Note, ProducerEntry, Queue, Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -27,6 +27,9 @@ const SETTLE_BYTES: u64 = 40;
 
 /// Numbers of a last delivery in the log.
 const LEASE_BYTES: u64 = 80;
+
+/// A child in the log's copy of its parent, with the place of its result.
+const CHILD_BYTES: u64 = 48;
 
 /// Numbers of a place in the log: offset and length.
 const SPAN_BYTES: u64 = 12;
@@ -189,7 +192,22 @@ fn task(record: &TaskRecord, patch: Option<Place>) -> Weight {
     weight
 }
 
+fn family(family: &Family) -> Weight {
+    let children = family.children.len();
+    let log_bytes = HASH_BYTES + CHILD_BYTES * children as u64 + family.result_bytes;
+    let memory = family.children.capacity() * size_of::<Child>() + (children + 1) * TIMER_BYTES;
+    Weight::log(log_bytes).of_size(boxed::<Family>() + memory)
+}
+
 impl State {
+    pub(crate) fn weigh_family(&mut self, it: &Family) {
+        self.weight.add(family(it));
+    }
+
+    pub(crate) fn unweigh_family(&mut self, it: &Family) {
+        self.weight.take(family(it));
+    }
+
     /// What an item costs. A job is counted where it stands, not where it is linked.
     fn weight(&self, kind: ItemKind, number: u32) -> Weight {
         match kind {
@@ -259,6 +277,7 @@ impl State {
     pub(crate) fn counted_weight(&self) -> Weight {
         let mut sum = Weight::default();
         self.jobs.iter().for_each(|(_, it)| sum.add(job(it)));
+        self.families.values().for_each(|it| sum.add(family(it)));
         sum.memory_bytes += self.keys.iter().map(|(_, key)| key.jobs.bytes()).sum::<u64>();
         sum.memory_bytes += self.businesses.iter().map(|(_, business)| business.jobs.bytes()).sum::<u64>();
         self.items_in_order().into_iter().for_each(|(kind, number, _)| sum.add(self.weight(kind, number)));

@@ -157,9 +157,34 @@ pub struct Queue {
     pub was_purged: bool,
 }
 
+/// Jobs that a job waits for.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub continues: bool,
+    /// Queue and id of the batch that they are.
+    pub batch: Option<Key>,
+    /// Each with how it ended, and its result.
+    pub children: BTreeMap<usize, (Option<&'static str>, Option<u8>)>,
+}
+
+impl Family {
+    pub fn failed(&self) -> usize {
+        self.children.values().filter(|(end, _)| end.is_some_and(|end| end != "completed")).count()
+    }
+
+    pub fn pending(&self) -> usize {
+        self.children.values().filter(|(end, _)| end.is_none()).count()
+    }
+
+    fn is_lost(&self) -> bool {
+        !self.continues && self.failed() > 0
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Model {
+    pub families: BTreeMap<usize, Family>,
     pub now: u64,
     pub skew: i64,
     pub line: u64,
@@ -249,21 +274,28 @@ impl Model {
             self.finish(number, At::Completed, None);
             return Some(());
         }
-        let late = |job: &Job| {
-            matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|expires| expires <= now)
+        let settled = |(number, family): (&usize, &Family)| {
+            let is_settled = family.pending() == 0 || family.is_lost();
+            (is_settled && self.jobs[number].at == At::Blocked).then_some((*number, family.is_lost()))
         };
-        if let Some(number) = self.all(late).first().copied() {
-            self.end(number, At::Expired, "expired", Ended::Cancelled);
+        if let Some((number, is_lost)) = self.families.iter().find_map(settled) {
+            self.unblock(number, is_lost);
             return Some(());
         }
+        let late = |job: &Job| {
+            let is_late = matches!(job.at, At::Waiting | At::Blocked) && job.expires.is_some_and(|it| it <= now);
+            job.expires.filter(|_| is_late)
+        };
+        let late = self.jobs.values().filter_map(|job| Some((late(job)?, 0, job.number))).min();
         let aged = |job: &Job| {
             let policy = &self.queues[&job.queue].policy;
             let since = job.arrived.filter(|_| policy.fifo).unwrap_or(job.enqueued);
             let is_unfinished = matches!(job.at, At::Waiting | At::Blocked | At::InFlight);
             policy.retention.map(|retention| since + retention).filter(|ends| is_unfinished && *ends <= now)
         };
-        let oldest = self.jobs.values().filter_map(|job| Some((aged(job)?, job.queue, job.number))).min();
-        if let Some((_, _, number)) = oldest {
+        let oldest = self.jobs.values().filter_map(|job| Some((aged(job)?, 1 + job.queue, job.number))).min();
+        // Whose time was over first ends first: another job may wait for it.
+        if let Some((_, _, number)) = late.into_iter().chain(oldest).min() {
             self.end(number, At::Expired, "expired", Ended::Cancelled);
             return Some(());
         }
@@ -407,6 +439,7 @@ impl Model {
         self.let_group_go(number);
         self.give_up_window(number);
         self.release_followers(number);
+        self.report(number, "dead", None);
         self.set_lease(number, Ended::Forwarded);
         self.guards.retain(|_, guard| guard.job != Some(number));
         let now = self.now;
@@ -432,6 +465,7 @@ impl Model {
         }
         self.give_up_window(number);
         self.release_followers(number);
+        self.report(number, "dead", None);
     }
 
     fn holds_window(&self, number: usize) -> bool {
@@ -457,6 +491,38 @@ impl Model {
         holders.values_mut().for_each(|holders| holders.retain(|holder| *holder != number));
     }
 
+    /// Its children have ended, or one of them is its end.
+    fn unblock(&mut self, number: usize, is_lost: bool) {
+        let (now, place) = (self.now, self.now.max(self.line));
+        let job = self.job(number);
+        if is_lost {
+            job.errors.push("child-dead".into());
+            self.die(number, Ended::Failed);
+            return;
+        }
+        job.at = At::Waiting;
+        if job.at_once || job.place <= now {
+            (job.place, job.at_once) = (place, true);
+            self.line = place;
+        }
+    }
+
+    /// Who waits for the job knows how it ended; a death may be taken back.
+    fn report(&mut self, number: usize, end: &'static str, result: Option<u8>) {
+        for family in self.families.values_mut() {
+            let Some(child) = family.children.get_mut(&number) else { continue };
+            if child.0.is_none() || (child.0 == Some("dead") && end == "completed") {
+                *child = (Some(end), result.filter(|_| family.batch.is_none()));
+            }
+        }
+    }
+
+    /// The job that ends an open batch.
+    pub fn end_of_batch(&self, batch: Key) -> Option<usize> {
+        let is_open = |number: &usize| self.jobs[number].at == At::Blocked;
+        self.families.iter().find(|(number, it)| it.batch == Some(batch) && is_open(number)).map(|(number, _)| *number)
+    }
+
     fn release_followers(&mut self, number: usize) {
         for follower in self.all(|job| job.at == At::Blocked && job.behind == Some(number)) {
             self.job(follower).at = At::Waiting;
@@ -478,9 +544,17 @@ impl Model {
         }
         let job = self.job(number);
         (job.at, job.keep_until, job.cancel) = (at, now + keep, false);
+        let result = job.result;
         self.let_group_go(number);
         self.give_up_window(number);
         self.release_followers(number);
+        let end = match at {
+            At::Cancelled => "cancelled",
+            At::Expired => "expired",
+            _ => "completed",
+        };
+        self.report(number, end, result);
+        self.families.remove(&number);
         if keep == 0 {
             self.jobs.remove(&number);
         }
@@ -491,6 +565,8 @@ impl Model {
         self.let_group_go(number);
         self.give_up_window(number);
         self.release_followers(number);
+        self.report(number, "purged", None);
+        self.families.remove(&number);
         self.jobs.remove(&number);
     }
 

@@ -75,6 +75,8 @@ pub enum Which {
 #[derive(Clone, Debug)]
 pub enum Op {
     Enqueue { queue: usize, jobs: Vec<Spec>, producer: Option<(u8, i64)> },
+    Family { queue: usize, parent: Spec, children: Vec<(bool, Spec)>, continues: bool },
+    Batch { queue: usize, id: u8, jobs: Vec<Spec>, last: Option<(bool, Spec)> },
     Receive { queue: usize, max: usize, kinds: Option<u8>, visibility: Option<u64> },
     Settle { delivery: usize, say: Say },
     GiveBack { delivery: usize },
@@ -115,6 +117,26 @@ fn spec(dice: &mut Dice) -> Spec {
         expires: dice.maybe(8, |dice| dice.of(&[500, 2_000, 30_000])),
         payload: dice.below(4) as u8,
     }
+}
+
+/// A job that is enqueued with others. Which of two that are late at once ends first is not said, so only children
+/// expire.
+fn relative(dice: &mut Dice, expires: bool) -> Spec {
+    let spec = spec(dice);
+    Spec { dedup: None, expires: spec.expires.filter(|_| expires), ..spec }
+}
+
+fn family(dice: &mut Dice, queue: usize) -> Op {
+    let dedup = dice.maybe(4, |dice| (dice.below(3) as u8, dice.maybe(2, |_| 5_000), dice.of(&[0, 2])));
+    let parent = Spec { dedup, ..relative(dice, false) };
+    let children = (0..=dice.below(3)).map(|_| (dice.one_in(2), relative(dice, true))).collect();
+    Op::Family { queue, parent, children, continues: dice.one_in(2) }
+}
+
+fn batch(dice: &mut Dice, queue: usize) -> Op {
+    let jobs = (0..=dice.below(2)).map(|_| relative(dice, true)).collect();
+    let last = if dice.one_in(4) { None } else { Some((dice.one_in(2), relative(dice, false))) };
+    Op::Batch { queue, id: dice.below(2) as u8, jobs, last }
 }
 
 fn which(dice: &mut Dice) -> Which {
@@ -162,7 +184,7 @@ fn use_guard(dice: &mut Dice) -> Op {
 /// Draws one operation.
 pub fn draw(dice: &mut Dice) -> Op {
     let queue = if dice.one_in(3) { 1 } else { 0 };
-    match dice.below(110) {
+    match dice.below(122) {
         0..=21 => {
             let jobs = (0..=dice.below(3)).map(|_| spec(dice)).collect();
             let producer = dice.maybe(8, |dice| (dice.below(2) as u8, dice.of(&[0, 1, 1, 1, 2])));
@@ -197,6 +219,8 @@ pub fn draw(dice: &mut Dice) -> Op {
         96 => Op::CopyAll,
         100..=104 => begin(dice, queue),
         105..=109 => use_guard(dice),
+        110..=116 => family(dice, queue),
+        117..=121 => batch(dice, queue),
         _ => Op::Close,
     }
 }

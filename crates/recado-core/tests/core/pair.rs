@@ -138,6 +138,8 @@ impl Pair {
         self.tick();
         match op {
             Op::Enqueue { queue, jobs, producer } => self.enqueue(*queue, jobs, *producer),
+            Op::Family { queue, parent, children, continues } => self.family(*queue, parent, children, *continues),
+            Op::Batch { queue, id, jobs, last } => self.batch(*queue, *id, jobs, last.as_ref()),
             Op::Receive { queue, max, kinds, visibility } => self.receive(*queue, *max, *kinds, *visibility),
             Op::Settle { delivery, say } => self.settle(*delivery, *say),
             Op::GiveBack { delivery } => self.give_back(*delivery),
@@ -211,6 +213,7 @@ impl Pair {
             let entries: Vec<Box<str>> = view.errors.iter().map(|place| self.error(*place)).collect();
             assert_eq!(entries.len(), errors.len().min(20), "errors of job {number}");
             assert_eq!(entries.last().map(|kind| &**kind), errors.last().map(|kind| &**kind), "job {number}");
+            self.compare_family(number, &view);
         }
     }
 
@@ -235,8 +238,19 @@ impl Pair {
             let last = producers.get(&name).copied().unwrap_or(0);
             (name, last, last.saturating_add_signed(step).max(1))
         });
+        let command = Command::Enqueue(Enqueue {
+            queue: QUEUES[queue].into(),
+            create: true,
+            jobs: specs.iter().map(|spec| self.new_job(spec)).collect(),
+            producer: producer.map(|(name, _, seq)| Producer { name: format!("p{name}").into(), seq }),
+            request: None,
+        });
+        self.enqueue_it(queue, specs, producer, &command);
+    }
+
+    pub fn new_job(&self, spec: &Spec) -> NewJob {
         let now = self.world.now;
-        let job = |spec: &Spec| NewJob {
+        NewJob {
             kind: KINDS[usize::from(spec.kind)].into(),
             schema_version: 1,
             payload: vec![spec.payload],
@@ -255,15 +269,11 @@ impl Pair {
             },
             expires_after_ms: spec.expires,
             ..NewJob::default()
-        };
-        let command = Command::Enqueue(Enqueue {
-            queue: QUEUES[queue].into(),
-            create: true,
-            jobs: specs.iter().map(job).collect(),
-            producer: producer.map(|(name, _, seq)| Producer { name: format!("p{name}").into(), seq }),
-            request: None,
-        });
-        let reply = self.world.run(&command);
+        }
+    }
+
+    fn enqueue_it(&mut self, queue: usize, specs: &[Spec], producer: Option<(u8, u64, u64)>, command: &Command) {
+        let reply = self.world.run(command);
         let expected = self.expect_enqueue(queue, specs, producer);
         match (reply, expected) {
             (Ok(Reply::Enqueued { duplicate, jobs, .. }), Ok(expected)) => {
@@ -293,9 +303,9 @@ impl Pair {
 
 /// What an entry of an enqueue must say.
 #[derive(Debug)]
-struct Expected {
-    number: usize,
-    is_duplicate: bool,
+pub struct Expected {
+    pub number: usize,
+    pub is_duplicate: bool,
     is_same: bool,
     state: Option<&'static str>,
     behind: Option<usize>,
@@ -377,7 +387,7 @@ impl Pair {
         Ok(entries)
     }
 
-    fn expect_one(&mut self, queue: usize, spec: &Spec, next: usize) -> Result<Expected, &'static str> {
+    pub fn expect_one(&mut self, queue: usize, spec: &Spec, next: usize) -> Result<Expected, &'static str> {
         let now = self.model.now;
         let due = match (spec.delay, spec.at) {
             (Some(ms), _) => now + ms,

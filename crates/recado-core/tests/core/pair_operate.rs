@@ -77,6 +77,8 @@ impl Pair {
         // What a purge does to keys depends on what the queue was then; the scripts have that.
         new.fifo &= !self.model.queues.get(&queue).is_some_and(|queue| queue.was_purged);
         new.ordered |= new.fifo;
+        // Jobs of two queues do not age at one instant: which of them ends first is not said.
+        new.retention = new.retention.map(|ms| ms + 250 * queue as u64);
         let command = Configure {
             queue: QUEUES[queue].into(),
             options: QueueOptions { sqs: Some(Box::new(sqs(queue, &new))), ..options(&new) },

@@ -234,7 +234,10 @@ fn what_is_not_there_is_said() {
         Query::Audit { queue: None, actor: None, action: None, page: bad() },
     ];
     for query in queries {
-        assert!(matches!(world.ask(&query), Err(Rejection::Invalid { index: 0, pointer: "/cursor", .. })), "{query:?}");
+        assert!(
+            matches!(world.ask(&query), Err(Rejection::Invalid { index: 0, pointer, .. }) if pointer == "/cursor"),
+            "{query:?}"
+        );
     }
 }
 

@@ -67,7 +67,7 @@ fn copies_make_every_earlier_batch_free() {
 
 #[test]
 fn an_event_carries_what_outlives_a_job_whose_copy_stands_behind_it() {
-    let scripts: [&[&str]; 7] = [
+    let scripts: [&[&str]; 9] = [
         // A saved result, for jobs that were skipped and for those to come.
         &["enqueue q a key=k ; b key=k", "receive q", "ack a done", "enqueue q c key=k"],
         // A result that has ended and is still shown.
@@ -98,6 +98,21 @@ fn an_event_carries_what_outlives_a_job_whose_copy_stands_behind_it() {
             "cancel b",
             "purge q",
         ],
+        // What children came to, whether or not they are kept.
+        &[
+            "queue q keep=0s attempts=1",
+            "enqueue q p continue > c1 > c2 expires=5s > c3 queue=r >> g > c4 key=k",
+            "receive q",
+            "ack c1 1",
+            "purge r",
+            "+5s receive q",
+            "ack c4 4",
+            "enqueue q s > d key=k",
+            "receive q",
+            "ack p",
+        ],
+        // Jobs of a batch, and the one that ends it.
+        &["queue q keep=0s", "enqueue q a batch=b:l@r", "receive q", "enqueue q c batch=b", "ack a", "cancel c"],
         // Who holds a group, who waits behind whom, who has a window.
         &[
             "queue q ordered",

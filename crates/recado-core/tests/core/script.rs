@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 
 use recado_core::{
-    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Condition, Configure, Enqueue, JobId, JobView,
-    NewTask, Outcome, Patch, Producer, PutLimit, Query, Receive, Rejection, Replay, Reply, RequestKey, Revisions,
-    Select, Settle, Source, decode_saved,
+    Action, Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Condition, Configure, Enqueue, Enqueued, JobId,
+    JobView, NewTask, Outcome, Patch, Producer, PutLimit, Query, Receive, Rejection, Replay, Reply, RequestKey,
+    Revisions, Select, Settle, Source, decode_saved,
 };
 
-use crate::words::{self, Line, ms, show_at};
+use crate::words::{self, Line, Named, ms, show_at};
 use crate::world::{EPOCH, World};
 
 /// What happens to the state after every line.
@@ -137,6 +137,7 @@ impl Play {
             "task" | "canceltask" => self.task(&verb, &line),
             "acknowledge" | "groups" => self.fingerprints(&verb, &line),
             "job" => self.job(&line),
+            "children" => self.children(&line),
             "jobs" => self.jobs(&mut line),
             "stats" => self.stats(&line),
             "audit" => self.audit(),
@@ -175,7 +176,8 @@ impl Play {
 
     fn enqueue(&mut self, text: &str) -> String {
         let mut parts = text.split(" ; ");
-        let mut first = Line::parse(parts.next().unwrap_or_default());
+        let mut children = parts.next().unwrap_or_default().split(" > ");
+        let mut first = Line::parse(children.next().unwrap_or_default());
         let queue = first.word(1).to_owned();
         first.words.drain(..2);
         let producer = first.take_as("producer", |text| {
@@ -187,9 +189,9 @@ impl Play {
             RequestKey { key: key.into(), body: recado_core::Secret(1, 2).hash(0, 0, &[body.as_bytes()]) }
         });
         let create = !first.flag("nocreate");
-        let lines: Vec<Line> = [first].into_iter().chain(parts.map(Line::parse)).collect();
-        let labels: Vec<String> = lines.iter().map(|line| line.word(0).to_owned()).collect();
-        let jobs = lines.into_iter().map(words::new_job).collect();
+        let first = words::family(first, children);
+        let families: Vec<Named> = [first].into_iter().chain(parts.map(words::new_family)).collect();
+        let jobs = families.iter().map(|family| family.job.clone()).collect();
         let command = Enqueue { queue: queue.into(), create, jobs, producer, request };
         let (created, duplicate, jobs, saved) = match self.world.act(&Command::Enqueue(command)) {
             Ok(Reply::Enqueued { created, duplicate, jobs }) => (created, duplicate, jobs, false),
@@ -201,13 +203,13 @@ impl Play {
             Err(rejection) => return self.refused(&rejection),
         };
         let mut words: Vec<String> = Vec::new();
-        for (label, job) in labels.iter().zip(jobs) {
+        for (family, job) in families.iter().zip(jobs) {
             let result = job.result();
-            words.push(match (job.duplicate, job.queued_behind) {
+            words.push(match (job.duplicate.clone(), job.queued_behind) {
                 (None, behind) => {
-                    self.names.entry(label.clone()).or_insert(job.id);
+                    self.name_family(family, &job);
                     let behind = behind.map_or_else(String::new, |id| format!("(behind {})", self.name(id)));
-                    self.name(job.id) + &behind
+                    self.family(&job) + &behind
                 }
                 (Some(first), _) => {
                     let state = first.state.map_or("gone", |state| state.word());
@@ -220,6 +222,25 @@ impl Play {
         let notes = [(saved, "saved"), (duplicate, "duplicate"), (created, "created")];
         words.extend(notes.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()));
         words.join(" ")
+    }
+
+    fn name_family(&mut self, family: &Named, job: &Enqueued) {
+        self.names.entry(family.label.clone()).or_insert(job.id);
+        for (child, job) in family.children.iter().zip(&job.children) {
+            self.name_family(child, job);
+        }
+        if let Some(last) = &family.last
+            && let Ok(Answer::Job(view)) = self.world.ask(&Query::Job(job.id))
+            && let Some(id) = view.parent
+        {
+            self.names.entry(last.clone()).or_insert(id);
+        }
+    }
+
+    /// `p(c1 c2(g))`.
+    fn family(&self, job: &Enqueued) -> String {
+        let children: Vec<String> = job.children.iter().map(|child| self.family(child)).collect();
+        self.name(job.id) + &if children.is_empty() { String::new() } else { format!("({})", children.join(" ")) }
     }
 
     pub fn text(&mut self, place: recado_core::Place) -> String {

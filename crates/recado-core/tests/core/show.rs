@@ -95,8 +95,27 @@ impl Play {
         if let Some(place) = view.progress {
             words.push(format!("progress={}", self.text(place)));
         }
+        if let Some(it) = &view.children {
+            assert_eq!(it.total, it.pending + it.completed + it.failed, "children of {}", view.id);
+            words.push(format!("children={}+{}/{}", it.completed, it.failed, it.total));
+        }
+        words.extend(view.parent.map(|parent| format!("of={}", self.name(parent))));
         if view.cancel_requested {
             words.push("cancel-requested".into());
+        }
+        words.join(" ")
+    }
+
+    /// `c1:completed=42 c2:ready`.
+    pub fn children(&mut self, line: &Line) -> String {
+        let children = match self.view(line.word(0)) {
+            Ok(view) => view.children.expect("it has children"),
+            Err(rejection) => return self.refused(&rejection),
+        };
+        let mut words = Vec::new();
+        for child in &children.jobs {
+            let result = child.result.map(|place| format!("={}", self.text(place))).unwrap_or_default();
+            words.push(format!("{}:{}{result}", self.name(child.id), child.state));
         }
         words.join(" ")
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use recado_core::{
     Backoff, BackoffCurve, BreakerOptions, DeadLetterOptions, Dedup, Failure, Fifo, Filter, GroupOptions,
-    IdempotencyOptions, Jitter, KeepOptions, LimitOptions, NewJob, OnDead, OnDuplicate, Overrides, PaceOptions,
-    PayloadOptions, QueueOptions, Rate, RateLimit, Redrive, SqsQueue, TypeRange, Visibility, When,
+    IdempotencyOptions, Jitter, KeepOptions, LimitOptions, NewBatch, NewJob, NewRelative, NewTies, OnChildDead, OnDead,
+    OnDuplicate, Overrides, PaceOptions, PayloadOptions, QueueOptions, Rate, RateLimit, Redrive, SqsQueue, TypeRange,
+    Visibility, When,
 };
 
 use crate::world::EPOCH;
@@ -224,6 +225,59 @@ fn sqs(line: &mut Line) -> Option<Box<SqsQueue>> {
     is_set.then(|| Box::new(SqsQueue { fifo, retention_ms, redrive, edge: Vec::new() }))
 }
 
+/// A job with its children, by name.
+pub struct Named {
+    pub label: String,
+    pub queue: Option<Box<str>>,
+    pub job: NewJob,
+    pub children: Vec<Named>,
+    /// What the job is called that ends its batch.
+    pub last: Option<String>,
+}
+
+/// `p > c1 queue=r >> grandchild > c2`.
+pub fn new_family(text: &str) -> Named {
+    let mut parts = text.split(" > ");
+    family(Line::parse(parts.next().unwrap_or_default()), parts)
+}
+
+/// The same, of a line and its children.
+pub fn family<'a>(mut line: Line, children: impl Iterator<Item = &'a str>) -> Named {
+    let child = |text: &str| {
+        let mut parts = text.split(" >> ");
+        let line = Line::parse(parts.next().unwrap_or_default());
+        // Only these have no children.
+        let deeper: Vec<&str> = parts.collect();
+        if deeper.is_empty() { leaf(line) } else { family(line, deeper.into_iter()) }
+    };
+    let children: Vec<Named> = children.map(child).collect();
+    let on_child_dead = if line.flag("continue") { OnChildDead::Continue } else { OnChildDead::Fail };
+    let (batch, last) = line.take_as("batch", batch).unzip();
+    let mut named = leaf(line);
+    let relative = |child: &Named| NewRelative { queue: child.queue.clone(), job: child.job.clone() };
+    if batch.is_some() || !children.is_empty() {
+        let children = children.iter().map(relative).collect();
+        named.job.ties = Some(Box::new(NewTies { children, on_child_dead, batch }));
+    }
+    Named { children, last: last.flatten(), ..named }
+}
+
+fn leaf(mut line: Line) -> Named {
+    let (label, queue) = (line.word(0).to_owned(), line.boxed("queue"));
+    Named { label, queue, job: new_job(line), children: Vec::new(), last: None }
+}
+
+/// `b`, `b:last` or `b:last@queue`: the job that ends it is called so.
+fn batch(text: &str) -> (NewBatch, Option<String>) {
+    let (id, last) = pair(text);
+    let (name, queue) = last.map_or((None, None), |last| match last.split_once('@') {
+        Some((name, queue)) => (Some(name), Some(queue.into())),
+        None => (Some(last), None),
+    });
+    let on_complete = name.map(|name| NewRelative { queue, job: new_job(Line::parse(name)) });
+    (NewBatch { id: id.unwrap_or_default().into(), on_complete }, name.map(Into::into))
+}
+
 /// A job: its name first, then options. The payload is its name unless given.
 pub fn new_job(mut line: Line) -> NewJob {
     let payload = line.take("payload").unwrap_or_else(|| format!("\"{}\"", line.word(0)));
@@ -247,6 +301,7 @@ pub fn new_job(mut line: Line) -> NewJob {
             timeout_ms: line.take_as("timeout", ms),
         },
         expires_after_ms: line.take_as("expires", ms),
+        ties: None,
     };
     line.end("job");
     job

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use recado_contract::gate::{Policy, Warned};
+use recado_contract::gate::{Policies, Warned};
 use recado_core::{Enqueue, Enqueued, NewJob, Producer, RequestKey, SavedAnswer, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -97,6 +97,26 @@ pub(crate) struct EnqueuedJob<'a> {
     /// The in-flight job it waits behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     queued_behind: Option<String>,
+    /// Its children, in order; none when it was there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<EnqueuedChild>,
+}
+
+/// A child that was enqueued.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EnqueuedChild {
+    id: String,
+    /// Its own children.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(no_recursion)]
+    children: Vec<Self>,
+}
+
+impl EnqueuedChild {
+    fn of(job: &Enqueued) -> Vec<Self> {
+        job.children.iter().map(|child| Self { id: child.id.to_string(), children: Self::of(child) }).collect()
+    }
 }
 
 /// Enqueue one job, an array, a producer's batch, or a stream of lines.
@@ -133,10 +153,13 @@ pub(crate) async fn enqueue(
         return Ok(ndjson::stream(app, queue, request.into_body()));
     }
     let body = body::read(request.into_body(), BATCH_BYTES_MAX).await?;
-    let policy = app.gate.policy(&queue).await?;
-    let (mut enqueue, single) = read(&body).map_err(|problem| every_fault(&policy, &body, problem))?;
-    let warned = admit(&policy, &enqueue.jobs, single).map_err(|problem| {
-        let problem = every_fault(&policy, &body, problem);
+    let (mut enqueue, single) = match read(&body) {
+        Ok(read) => read,
+        Err(problem) => return Err(every_fault(&app.gate.policies(&queue, &[]).await?, &body, problem)),
+    };
+    let policies = app.gate.policies(&queue, &enqueue.jobs).await?;
+    let warned = admit(&policies, &enqueue.jobs, single).map_err(|problem| {
+        let problem = every_fault(&policies, &body, problem);
         app.rejected.count(&queue, &problem);
         problem
     })?;
@@ -205,7 +228,7 @@ fn read(body: &[u8]) -> Result<(Enqueue, bool), Problem> {
 
 /// Names all bad entries of a batch, whichever check each of them fails: also those that its queue would
 /// refuse, for these checks come only when nothing else is wrong.
-fn every_fault(policy: &Policy, body: &[u8], found: Problem) -> Problem {
+fn every_fault(policies: &Policies, body: &[u8], found: Problem) -> Problem {
     let Some(entries) = entries_of(body).filter(|_| found.errors().iter().any(|error| error.index.is_some())) else {
         return found;
     };
@@ -217,8 +240,10 @@ fn every_fault(policy: &Policy, body: &[u8], found: Problem) -> Problem {
             Err(error) => faults.add(error),
             Ok(job) => {
                 let job = job.check(now, &mut faults);
-                check_with(policy.settings(), &job, &mut faults);
-                policy.check(&job, &mut faults, &mut warned);
+                policies.visit(policies.own(), &job, &mut faults, &mut |policy, job, faults| {
+                    check_with(policy.settings(), job, faults);
+                });
+                policies.check(&job, &mut faults, &mut warned);
             }
         }
         if faults.is_full() {
@@ -229,11 +254,11 @@ fn every_fault(policy: &Policy, body: &[u8], found: Problem) -> Problem {
 }
 
 /// Checks every job by what its queue asks.
-fn admit(policy: &Policy, jobs: &[NewJob], single: bool) -> Result<Warned, Problem> {
+fn admit(policies: &Policies, jobs: &[NewJob], single: bool) -> Result<Warned, Problem> {
     let (mut faults, mut warned) = (Faults::default(), Warned::default());
     for (index, job) in jobs.iter().enumerate() {
         faults.entry((!single).then_some(index));
-        policy.check(job, &mut faults, &mut warned);
+        policies.check(job, &mut faults, &mut warned);
         if faults.is_full() {
             break;
         }
@@ -306,7 +331,13 @@ pub(super) fn check(jobs: Vec<NewJobBody<'_>>, single: bool) -> Result<Vec<NewJo
             break;
         }
     }
-    faults.finish().map(|()| checked)
+    faults.finish()?;
+    let all: usize = checked.iter().map(NewJob::family_size).sum();
+    if all > BATCH_JOBS_MAX {
+        let detail = format!("an enqueue has at most {BATCH_JOBS_MAX} jobs, children included; split it");
+        return Err(Problem::new(Code::RequestTooLarge, detail).sized(BATCH_JOBS_MAX as u64, Some(all as u64)));
+    }
+    Ok(checked)
 }
 
 async fn created(app: &App, saved: SavedAnswer, replayed: bool) -> Result<Response, Problem> {
@@ -350,6 +381,7 @@ pub(super) fn entries<'a>(
             state: duplicate.map(|duplicate| duplicate.state.map(|state| state.word())),
             result: duplicate.map(|_| result),
             queued_behind: job.queued_behind.map(|id| id.to_string()),
+            children: EnqueuedChild::of(job),
         })
     };
     jobs.iter().zip(results).map(convert).collect()

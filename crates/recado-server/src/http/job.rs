@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recado_core::{Delivered, ErrorEntry, JobView, Secret};
+use recado_core::{ChildView, ChildrenView, Delivered, ErrorEntry, JobView, Secret};
 use recado_shard::{FilledJob, Part};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -48,7 +48,11 @@ pub(crate) struct JobBody<'a> {
     replays: u32,
     /// Why a ready job is not handed out.
     held_back: Option<&'static str>,
-    parent: Option<&'a str>,
+    /// The job that waits for this one, until that has ended.
+    parent: Option<String>,
+    /// The jobs that this one waits for, or waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<ChildrenBody<'a>>,
     /// The queue that handed it off to this one, by a redrive policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     handed_off_by: Option<&'a str>,
@@ -76,7 +80,7 @@ pub(crate) struct JobBody<'a> {
     /// Grows with each delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     fencing_token: Option<u64>,
-    /// Parts that are left out because the stored bytes are damaged (`payload headers errors result progress`),
+    /// Parts that are left out because the stored bytes are damaged (`payload headers errors result progress children`),
     /// and what is wrong with each. Such a job is not handed out. With `headers`, businessId, group and keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unreadable: BTreeMap<&'static str, &'a str>,
@@ -93,6 +97,46 @@ struct ErrorBody<'a> {
     message: &'a str,
     worker: Option<&'a str>,
     retryable: bool,
+}
+
+/// The children of a job, or the jobs of the batch that it ends.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Children)]
+struct ChildrenBody<'a> {
+    total: u32,
+    /// Not ended yet.
+    pending: u32,
+    completed: u32,
+    /// Dead, cancelled, expired or purged.
+    failed: u32,
+    /// Each, in a delivery and where this job alone was asked for, until it has ended; a batch shows none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    jobs: Vec<ChildBody<'a>>,
+}
+
+/// A child.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Child)]
+struct ChildBody<'a> {
+    id: String,
+    /// The state of a job, or `purged`.
+    state: &'static str,
+    #[schema(value_type = serde_json::Value)]
+    result: Option<&'a RawValue>,
+}
+
+impl<'a> ChildrenBody<'a> {
+    fn new(view: &'a ChildrenView, job: &'a FilledJob) -> Result<Self, Problem> {
+        let child = |(child, result): (&ChildView, &'a Option<bytes::Bytes>)| {
+            let result = result.as_deref().map(raw).transpose()?;
+            Ok(ChildBody { id: child.id.to_string(), state: child.state, result })
+        };
+        let ChildrenView { total, pending, completed, failed, ref jobs } = *view;
+        let jobs = jobs.iter().zip(&job.children).map(child).collect::<Result<_, Problem>>()?;
+        Ok(Self { total, pending, completed, failed, jobs })
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
@@ -127,7 +171,8 @@ impl<'a> JobBody<'a> {
             progress: job.progress.as_deref().map(raw).transpose()?,
             replays: view.replays,
             held_back: view.held_back.map(|reason| reason.word()),
-            parent: None,
+            parent: view.parent.map(|id| id.to_string()),
+            children: view.children.as_ref().map(|children| ChildrenBody::new(children, job)).transpose()?,
             handed_off_by: view.handed_off_by.as_deref(),
             ended_at: view.ended_at.map(time::text),
             fingerprint: view.fingerprint.map(fingerprint),
@@ -188,6 +233,7 @@ fn part(part: Part) -> &'static str {
         Part::Error => "errors",
         Part::Result => "result",
         Part::Progress => "progress",
+        Part::Child => "children",
     }
 }
 

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use http_body_util::BodyExt;
-use recado_contract::gate::{Policy, Warned};
+use recado_contract::gate::{Policies, Warned};
 use recado_core::{Command, Enqueue, NewJob, Reply};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -194,8 +194,9 @@ impl Stream {
         if chunk.is_empty() {
             return Ok(());
         }
-        let policy = self.app.gate.policy(&self.queue).await.map_err(Problem::from)?;
-        let (jobs, warned) = self.check(&policy, &chunk).inspect_err(|problem| {
+        let (jobs, faults) = self.parse(&chunk)?;
+        let policies = self.app.gate.policies(&self.queue, &jobs).await.map_err(Problem::from)?;
+        let warned = self.admit(&policies, &jobs, faults).inspect_err(|problem| {
             if problem.status() == 422 {
                 self.app.rejected.count(&self.queue, problem);
             }
@@ -216,23 +217,31 @@ impl Stream {
         }
     }
 
-    fn check(&self, policy: &Policy, chunk: &[(usize, Bytes)]) -> Result<(Vec<NewJob>, Warned), Problem> {
+    /// The jobs of a chunk, and what is wrong with them whatever their queues ask.
+    fn parse(&self, chunk: &[(usize, Bytes)]) -> Result<(Vec<NewJob>, Faults), Problem> {
         let now = time::now();
-        let (mut faults, mut warned) = (Faults::default(), Warned::default());
+        let mut faults = Faults::default();
         let mut jobs = Vec::with_capacity(chunk.len());
         for (index, (line, bytes)) in chunk.iter().enumerate() {
             let index = self.accepted + index;
             faults.entry(Some(index));
-            match json::parse::<NewJobBody<'_>>(bytes) {
-                Ok(job) => {
-                    let job = job.check(now, &mut faults);
-                    policy.check(&job, &mut faults, &mut warned);
-                    jobs.push(job);
-                }
-                Err(problem) => return Err(problem.in_line(*line, index)),
+            let job = json::parse::<NewJobBody<'_>>(bytes).map_err(|problem| problem.in_line(*line, index))?;
+            let job = job.check(now, &mut faults);
+            if job.ties.as_ref().is_some_and(|ties| ties.batch.is_some()) {
+                faults.at("/batch", "a stream is taken in parts, and a batch might end between two: send an array");
             }
+            jobs.push(job);
         }
-        faults.finish().map(|()| (jobs, warned))
+        Ok((jobs, faults))
+    }
+
+    fn admit(&self, policies: &Policies, jobs: &[NewJob], mut faults: Faults) -> Result<Warned, Problem> {
+        let mut warned = Warned::default();
+        for (index, job) in jobs.iter().enumerate() {
+            faults.entry(Some(self.accepted + index));
+            policies.check(job, &mut faults, &mut warned);
+        }
+        faults.finish().map(|()| warned)
     }
 
     async fn say(&self, line: &impl Serialize) -> Result<(), End> {

@@ -1,7 +1,7 @@
 //! A job as producers send it.
 
 use recado_contract::job;
-use recado_core::{Dedup, NewJob, OnDuplicate, Overrides, When};
+use recado_core::{Dedup, NewBatch, NewJob, NewRelative, NewTies, OnChildDead, OnDuplicate, Overrides, When};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -53,6 +53,41 @@ pub(crate) struct NewJobBody<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Object)]
     headers: Option<&'a RawValue>,
+    /// Its queue, where it is a child or ends a batch and goes to another one.
+    queue: Option<Box<str>>,
+    /// Jobs that it waits for: it is blocked until all of them have ended. At most 1,000.
+    #[serde(borrow)]
+    #[schema(no_recursion)]
+    children: Option<Vec<Self>>,
+    /// What becomes of it when a child is dead, cancelled, expired or purged; `fail` by default.
+    on_child_dead: Option<OnChildDeadWord>,
+    /// The batch that it is of.
+    #[serde(borrow)]
+    batch: Option<BatchTieBody<'a>>,
+}
+
+/// Jobs whose end another job waits for. At most 10,000 have one id; it is free again once they have ended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Batch)]
+struct BatchTieBody<'a> {
+    /// Unique among the open batches of the queue.
+    id: Box<str>,
+    /// The job that is enqueued with the first of the batch and runs once all have ended, whatever became of them.
+    #[serde(borrow)]
+    #[schema(no_recursion)]
+    on_complete: Option<Box<NewJobBody<'a>>>,
+}
+
+/// What becomes of a parent when a child does not complete.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = OnChildDead)]
+enum OnChildDeadWord {
+    /// It is dead too, at once.
+    Fail,
+    /// It waits for the others, then runs.
+    Continue,
 }
 
 /// Deduplication of one job.
@@ -87,8 +122,18 @@ const UNFINISHED: &str = "unfinished";
 impl NewJobBody<'_> {
     /// Checks everything that does not need the queue.
     pub(crate) fn check(self, now: u64, faults: &mut Faults) -> NewJob {
+        if self.queue.is_some() {
+            faults.at("/queue", "the path names the queue; only children and what ends a batch go elsewhere");
+        }
+        let job = self.read(faults);
+        job::check(&job, now, faults);
+        job
+    }
+
+    fn read(mut self, faults: &mut Faults) -> NewJob {
+        let ties = self.ties(faults);
         faults.range("/priority", self.priority, 0, 255);
-        let job = NewJob {
+        NewJob {
             kind: self.kind,
             schema_version: u32::try_from(self.schema_version.unwrap_or(1)).unwrap_or(u32::MAX),
             payload: self.payload.map_or("null", RawValue::get).as_bytes().to_vec(),
@@ -106,9 +151,36 @@ impl NewJobBody<'_> {
                 timeout_ms: options::timeout(self.timeout.as_deref(), faults),
             },
             expires_after_ms: milliseconds("/expiresAfter", self.expires_after.as_deref(), faults),
+            ties,
+        }
+    }
+
+    fn ties(&mut self, faults: &mut Faults) -> Option<Box<NewTies>> {
+        let children = self.children.take().unwrap_or_default();
+        if children.is_empty() && self.on_child_dead.is_some() {
+            faults.at("/onChildDead", "goes with children");
+        }
+        let child = |(at, body): (usize, Self)| body.relative(&format!("/children/{at}"), faults);
+        let children: Vec<NewRelative> = children.into_iter().enumerate().map(child).collect();
+        let batch = self.batch.take().map(|batch| NewBatch {
+            id: batch.id,
+            on_complete: batch.on_complete.map(|body| body.relative("/batch/onComplete", faults)),
+        });
+        if children.is_empty() && batch.is_none() {
+            return None;
+        }
+        let on_child_dead = match self.on_child_dead {
+            None | Some(OnChildDeadWord::Fail) => OnChildDead::Fail,
+            Some(OnChildDeadWord::Continue) => OnChildDead::Continue,
         };
-        job::check(&job, now, faults);
-        job
+        Some(Box::new(NewTies { children, on_child_dead, batch }))
+    }
+
+    fn relative(mut self, path: &str, faults: &mut Faults) -> NewRelative {
+        let queue = self.queue.take();
+        let mut job = NewJob::default();
+        faults.within(path, |faults| job = self.read(faults));
+        NewRelative { queue, job }
     }
 }
 

@@ -11,14 +11,14 @@ use recado_contract::limits::PAGE_MAX;
 use recado_contract::problem::Problem;
 use recado_contract::schema::Schemas;
 use recado_core::{
-    Actor, Answer, Cancel, CancelTarget, Cancelled, Command, Delivered, Enqueue, ErrorEntry, JobId, JobState,
-    JobsQuery, NewJob, Page, Query, Receive, Rejection, Reply, Settle,
+    Actor, Answer, Cancel, CancelTarget, Cancelled, ChildView, Command, Delivered, Enqueue, ErrorEntry, JobId,
+    JobState, JobsQuery, NewJob, Page, Query, Receive, Rejection, Reply, Settle,
 };
 use recado_log::Durability;
 use recado_shard::{Clock, FileOptions, FilledJob, Handle, OpenError, Service, SystemClock};
 
 use super::{JobNow, Placed, Received, SettleAnswer, Settled, Times};
-use crate::delivery::{Delivery, JobFailure};
+use crate::delivery::{Child, ChildCounts, Delivery, JobFailure};
 use crate::error::Error;
 
 /// How an embedded queue is kept.
@@ -80,16 +80,15 @@ impl Embedded {
     }
 
     pub(crate) async fn enqueue(&self, queue: &str, jobs: Vec<NewJob>) -> Result<Vec<Option<Placed>>, Error> {
-        let policy = self.gate.policy(queue).await?;
+        let policies = self.gate.policies(queue, &jobs).await?;
         let (mut faults, mut warned) = (Faults::default(), Warned::default());
         for (index, job) in jobs.iter().enumerate() {
             faults.entry(Some(index));
-            policy.check(job, &mut faults, &mut warned);
+            policies.check(job, &mut faults, &mut warned);
         }
         faults.finish().map_err(Error::Refused)?;
         let enqueue = Enqueue { queue: queue.into(), create: true, jobs, producer: None, request: None };
         let (saved, _) = self.handle.enqueue(enqueue).await?;
-        let placed = |job: recado_core::Enqueued| Placed { id: job.id, deduplicated: job.duplicate.is_some() };
         Ok(saved.jobs.into_iter().map(|job| Some(placed(job))).collect())
     }
 
@@ -112,7 +111,10 @@ impl Embedded {
     }
 
     fn delivery(&self, delivered: Delivered, job: FilledJob, now: u64) -> Delivery {
-        let FilledJob { view, payload, meta, errors, progress, .. } = job;
+        let FilledJob { view, payload, meta, errors, progress, children, .. } = job;
+        let shown = view.children.map(|children| children.jobs).unwrap_or_default();
+        let child =
+            |(child, result): (ChildView, Option<Bytes>)| Child { id: child.id, state: child.state.into(), result };
         Delivery {
             id: view.id,
             queue: view.queue,
@@ -133,6 +135,7 @@ impl Embedded {
             visible_at: delivered.visible_at,
             visible_for: Duration::from_millis(delivered.visible_at.saturating_sub(now)),
             timeout_at: delivered.timeout_at,
+            children: shown.into_iter().zip(children).map(child).collect(),
         }
     }
 
@@ -225,6 +228,11 @@ fn answer(settled: Vec<Result<recado_core::Settled, Rejection>>, mut cancel_requ
     SettleAnswer { settled, cancel_requested }
 }
 
+fn placed(job: recado_core::Enqueued) -> Placed {
+    let children = job.children.into_iter().map(placed).collect();
+    Placed { id: job.id, deduplicated: job.duplicate.is_some(), children }
+}
+
 fn failure(entry: &ErrorEntry) -> JobFailure {
     JobFailure {
         attempt: entry.attempt,
@@ -249,5 +257,11 @@ fn job_now(job: FilledJob) -> JobNow {
         errors: errors.iter().map(failure).collect(),
         result,
         progress,
+        children: view.children.map(|it| ChildCounts {
+            total: it.total,
+            pending: it.pending,
+            completed: it.completed,
+            failed: it.failed,
+        }),
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use recado_contract::problem::Problem;
 use recado_core::{JobId, JobState, NewJob, Receive, Settle};
 
-use crate::delivery::{Delivery, JobFailure};
+use crate::delivery::{ChildCounts, Delivery, JobFailure};
 use crate::error::Error;
 
 pub(crate) use embedded::Embedded;
@@ -33,6 +33,7 @@ pub(crate) enum Backend {
 pub(crate) struct Placed {
     pub(crate) id: JobId,
     pub(crate) deduplicated: bool,
+    pub(crate) children: Vec<Placed>,
 }
 
 /// What became of a settle that counts.
@@ -85,6 +86,7 @@ pub(crate) struct JobNow {
     pub(crate) errors: Vec<JobFailure>,
     pub(crate) result: Option<Bytes>,
     pub(crate) progress: Option<Bytes>,
+    pub(crate) children: Option<ChildCounts>,
 }
 
 macro_rules! either {

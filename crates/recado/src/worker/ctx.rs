@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::delivery::{Delivery, JobFailure};
+use crate::delivery::{Child, Delivery, JobFailure};
 use crate::once::{Once, Step};
 use crate::recado::Recado;
 use crate::trace::{TRACEPARENT, TraceContext};
@@ -125,6 +125,13 @@ impl Ctx {
     #[must_use]
     pub fn last_error(&self) -> Option<&JobFailure> {
         self.0.delivery.last_error.as_ref()
+    }
+
+    /// The jobs that this one waited for, in the order in which they were enqueued, and what each came to; of a batch
+    /// that it ends there is no list.
+    #[must_use]
+    pub fn children(&self) -> &[Child] {
+        &self.0.delivery.children
     }
 
     /// When this run is cut off: the worker's timeout or the job's own, whichever is first.

@@ -228,6 +228,7 @@ pub(super) mod tests {
             visible_at: 1_000_000,
             visible_for,
             timeout_at: None,
+            children: Vec::new(),
         }
     }
 

@@ -150,7 +150,7 @@ fn next_batch(waiting: &mut VecDeque<Order>) -> Vec<Order> {
             }
             break;
         };
-        bytes += job.payload.len();
+        bytes += job.family_bytes();
         if batch.len() == TOGETHER_JOBS_MAX || (bytes > TOGETHER_BYTES_MAX && !batch.is_empty()) {
             break;
         }

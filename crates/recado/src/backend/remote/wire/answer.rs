@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Read, id, read};
 use crate::backend::{JobNow, Received, SettleAnswer, Settled};
-use crate::delivery::{Delivery, JobFailure};
+use crate::delivery::{Child, ChildCounts, Delivery, JobFailure};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,6 +65,26 @@ struct JobIn<'a> {
     visible_for: Option<Box<str>>,
     timeout_at: Option<Box<str>>,
     fencing_token: Option<u64>,
+    #[serde(borrow)]
+    children: Option<ChildrenIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ChildrenIn<'a> {
+    total: u32,
+    pending: u32,
+    completed: u32,
+    failed: u32,
+    #[serde(borrow, default)]
+    jobs: Vec<ChildIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ChildIn<'a> {
+    id: Box<str>,
+    state: Box<str>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +110,9 @@ impl JobIn<'_> {
     fn delivery(self, body: &Bytes) -> Read<Delivery> {
         let visible_at = time::parse(&needed(self.visible_at, "visibleAt")?)?;
         let visible_for = duration::parse(&needed(self.visible_for, "visibleFor")?)?;
+        let child = |child: ChildIn<'_>| {
+            Ok(Child { id: id(&child.id)?, state: child.state, result: slice(body, child.result) })
+        };
         Ok(Delivery {
             id: id(&self.id)?,
             queue: self.queue.into(),
@@ -111,6 +134,7 @@ impl JobIn<'_> {
             visible_at,
             visible_for: Duration::from_millis(visible_for),
             timeout_at: self.timeout_at.map(|at| time::parse(&at)).transpose()?,
+            children: self.children.into_iter().flat_map(|it| it.jobs).map(child).collect::<Read<_>>()?,
         })
     }
 
@@ -128,6 +152,12 @@ impl JobIn<'_> {
             errors: self.errors.into_iter().map(JobFailure::from).collect(),
             result: slice(body, self.result),
             progress: slice(body, self.progress),
+            children: self.children.map(|it| ChildCounts {
+                total: it.total,
+                pending: it.pending,
+                completed: it.completed,
+                failed: it.failed,
+            }),
         })
     }
 }

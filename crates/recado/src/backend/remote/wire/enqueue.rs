@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use recado_contract::{duration, time};
-use recado_core::{Backoff, BackoffCurve, Dedup, Jitter, NewJob, OnDuplicate, Visibility, When};
+use recado_core::{
+    Backoff, BackoffCurve, Dedup, Jitter, NewBatch, NewJob, NewRelative, OnChildDead, OnDuplicate, Visibility, When,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -44,6 +46,22 @@ struct NewJobOut<'a> {
     expires_after: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Self>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_child_dead: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<BatchTieOut<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchTieOut<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_complete: Option<Box<NewJobOut<'a>>>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
@@ -81,7 +99,7 @@ impl<'a> NewJobOut<'a> {
             When::After(ms) => (Some(duration::text(ms)), None),
             When::At(at) => (None, Some(time::text(at))),
         };
-        let set = &job.overrides;
+        let (set, ties) = (&job.overrides, job.ties.as_deref());
         Ok(Self {
             kind: &job.kind,
             payload: raw(&job.payload)?,
@@ -102,7 +120,25 @@ impl<'a> NewJobOut<'a> {
             timeout: set.timeout_ms.map(duration::text),
             expires_after: job.expires_after_ms.map(duration::text),
             headers: job.headers.as_deref().map(raw).transpose()?,
+            queue: None,
+            children: ties.map_or(Ok(Vec::new()), |ties| ties.children.iter().map(Self::relative).collect())?,
+            on_child_dead: ties.filter(|ties| !ties.children.is_empty()).map(|ties| match ties.on_child_dead {
+                OnChildDead::Fail => "fail",
+                OnChildDead::Continue => "continue",
+            }),
+            batch: ties.and_then(|ties| ties.batch.as_ref()).map(BatchTieOut::new).transpose()?,
         })
+    }
+
+    fn relative(relative: &'a NewRelative) -> Result<Self, Error> {
+        Ok(Self { queue: relative.queue.as_deref(), ..Self::new(&relative.job)? })
+    }
+}
+
+impl<'a> BatchTieOut<'a> {
+    fn new(batch: &'a NewBatch) -> Result<Self, Error> {
+        let on_complete = batch.on_complete.as_ref().map(NewJobOut::relative).transpose()?;
+        Ok(Self { id: &batch.id, on_complete: on_complete.map(Box::new) })
     }
 }
 
@@ -173,7 +209,11 @@ pub(in crate::backend::remote) fn enqueued(body: &[u8]) -> Read<Option<Vec<Place
     struct Job<'a> {
         #[serde(borrow)]
         id: Cow<'a, str>,
+        /// A child is never one.
+        #[serde(default)]
         deduplicated: bool,
+        #[serde(borrow, default)]
+        children: Vec<Self>,
     }
     #[derive(Deserialize)]
     struct Answer<'a> {
@@ -186,6 +226,9 @@ pub(in crate::backend::remote) fn enqueued(body: &[u8]) -> Read<Option<Vec<Place
     if answer.duplicate {
         return Ok(None);
     }
-    let placed = |job: Job<'_>| Ok(Placed { id: id(&job.id)?, deduplicated: job.deduplicated });
+    fn placed(job: Job<'_>) -> Read<Placed> {
+        let children = job.children.into_iter().map(placed).collect::<Read<_>>()?;
+        Ok(Placed { id: id(&job.id)?, deduplicated: job.deduplicated, children })
+    }
     answer.jobs.into_iter().map(placed).collect::<Read<_>>().map(Some)
 }
