@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, serve, settle, types, version, work,
+    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, schedules, serve, settle, types, version,
+    work,
 };
 use crate::demo;
 use crate::failure::Outcome;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Jobs(Box<jobs::Args>),
     /// Schemas of job types: list, show, put, remove, drain
     Types(types::Args),
+    /// Jobs at given times: list, put, pause, run, foretell
+    Schedules(Box<schedules::Args>),
     /// Dead letters: list, show, replay, discard
     Dlq(Box<dlq::Args>),
     /// Check or repair the log of a stopped server
@@ -75,6 +78,7 @@ impl Command {
             Self::Queues(args) => queues::run(&args, ui),
             Self::Jobs(args) => jobs::run(&args, ui),
             Self::Types(args) => types::run(&args, ui),
+            Self::Schedules(args) => schedules::run(&args, ui),
             Self::Dlq(args) => dlq::run(&args, ui),
             Self::Log(args) => log::run(&args, ui),
             Self::Backup(args) => backup::run(&args, ui),

@@ -26,6 +26,11 @@ pub(crate) fn check_limit(options: &Value) -> Result<(), OptionErrors> {
     told(recado_server::options::parse_limit(options))
 }
 
+/// Checks the definition of a schedule as `PUT /v1/schedules/{schedule}` does.
+pub(crate) fn check_schedule(name: &str, definition: &Value) -> Result<(), OptionErrors> {
+    told(recado_server::options::parse_schedule(name, definition))
+}
+
 fn told<T>(read: Result<T, Vec<FieldError>>) -> Result<(), OptionErrors> {
     let of = |error: FieldError| (error.pointer, error.message);
     read.map(drop).map_err(|errors| errors.into_iter().map(of).collect())
@@ -65,7 +70,8 @@ impl Running {
     /// Takes another configuration of the queues; a bad one changes nothing.
     pub(crate) async fn reload(&self, queues: &Queues) -> Result<(), Failure> {
         let config = translate(&self.config, queues)?;
-        Ok(self.server.reload(config.defaults, &config.queues, &config.limits, &config.types).await?)
+        let recado_server::Config { defaults, queues, limits, types, schedules, .. } = config;
+        Ok(self.server.reload(defaults, &queues, &limits, &types, &schedules).await?)
     }
 
     /// Ends only when the server can no longer serve, with the reason.
@@ -120,6 +126,7 @@ fn translate(config: &Config, queues: &Queues) -> Result<recado_server::Config, 
         },
         limits,
         types: queues.types.clone(),
+        schedules: queues.schedules.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
     })
 }
 
@@ -131,6 +138,7 @@ impl From<StartError> for Failure {
             StartError::Open { source: OpenError::Decode { .. }, .. }
             | StartError::Queue { .. }
             | StartError::Limit { .. }
+            | StartError::Schedule { .. }
             | StartError::Schema { .. } => Exit::BadData,
             StartError::Listen { source, .. } if source.kind() == ErrorKind::PermissionDenied => Exit::NotAllowed,
             StartError::Listen { .. } => Exit::Unavailable,

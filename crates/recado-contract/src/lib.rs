@@ -18,6 +18,7 @@ pub mod nearest;
 mod objects;
 pub mod problem;
 pub mod scan;
+pub mod schedule;
 pub mod schema;
 pub mod size;
 pub mod time;

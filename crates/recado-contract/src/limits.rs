@@ -62,6 +62,10 @@ pub const BREAKER_WINDOW_MS: (u64, u64) = (1_000, 3_600_000);
 pub const BREAKER_JOBS_MAX: u64 = 100_000;
 /// How long a circuit breaker stays open, in milliseconds.
 pub const COOL_DOWN_MS: (u64, u64) = (100, 86_400_000);
+/// Equal intervals of a schedule, in milliseconds.
+pub const EVERY_MS: (u64, u64) = (1_000, 365 * 86_400_000);
+/// Instants of a schedule that are foretold.
+pub const FORETOLD_MAX: u64 = 100;
 /// Attempts of a job.
 pub const ATTEMPTS_MAX: u64 = 1_000;
 /// Factor of an exponential backoff.

@@ -75,8 +75,8 @@ codes! {
     JobNotWaiting 409 "job-not-waiting" "The job is not waiting"
         "Only a job that is ready, delayed or blocked can be changed; one that completed or died cannot be cancelled. A dead job is replayed.";
     QueueNotEmpty 409 "queue-not-empty" "The queue is not empty"
-        "Only an empty queue is deleted. Purge it, discard its dead jobs, or delete with ?force=true.";
-    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue, type or limit"
+        "Only an empty queue into which no schedule puts jobs is deleted. Purge it, discard its dead jobs, remove the schedule, or delete with ?force=true.";
+    ManagedByFile 409 "managed-by-file" "The configuration file manages this queue, type, limit or schedule"
         "Change its section in recado.toml and reload (SIGHUP).";
     ContractIncomplete 409 "contract-incomplete" "The queue's contract is incomplete"
         "In strict mode a queue needs a dead-letter owner, a reachable alert and a runbook. `errors` lists what is missing.";
@@ -411,6 +411,12 @@ impl From<Rejection> for Problem {
                 problem.0.reason = Some("limits".to_owned());
                 problem
             }
+            Rejection::ScheduleNotFound { nearest, .. } => new(Code::NotFound).nearest(nearest),
+            Rejection::TooManySchedules { limit, .. } => {
+                let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
+                problem.0.reason = Some("schedules".to_owned());
+                problem
+            }
             Rejection::TooManyQueues { limit } => {
                 let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
                 problem.0.reason = Some("queues".to_owned());
@@ -441,7 +447,7 @@ impl From<Rejection> for Problem {
                 problem.0.id = Some(id.to_string());
                 problem
             }
-            Rejection::QueueNotEmpty { .. } => new(Code::QueueNotEmpty),
+            Rejection::QueueNotEmpty { .. } | Rejection::QueueScheduled { .. } => new(Code::QueueNotEmpty),
             Rejection::ManagedByFile(_) => new(Code::ManagedByFile),
             Rejection::PreconditionFailed => new(Code::PreconditionFailed),
             Rejection::Stale { reason, state } => {

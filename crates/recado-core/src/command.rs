@@ -7,6 +7,7 @@ use crate::id::{Hash, JobId};
 use crate::items::CopyPlan;
 use crate::options::{LimitOptions, Overrides, QueueOptions, Source};
 use crate::reply::State as JobState;
+use crate::schedule::{ScheduleOptions, Skip};
 
 /// When and with which luck a command is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -85,6 +86,32 @@ pub enum Command {
         /// Who did it.
         actor: Actor,
     },
+    /// Give a name of a schedule its definition; answers [`crate::Reply::SchedulePut`].
+    PutSchedule(PutSchedule),
+    /// Take a schedule away; its jobs stay.
+    RemoveSchedule {
+        /// Its name.
+        schedule: Box<str>,
+        /// Who manages it.
+        source: Source,
+        /// Who did it.
+        actor: Actor,
+    },
+    /// Let a schedule make no more jobs, or make them again.
+    PauseSchedule {
+        /// Its name.
+        schedule: Box<str>,
+        /// True pauses.
+        paused: bool,
+        /// Why.
+        reason: Option<Box<str>>,
+        /// Who did it.
+        actor: Actor,
+    },
+    /// Decide an instant at which a schedule is due; answers [`crate::Reply::Occurred`].
+    FireSchedule(Box<FireSchedule>),
+    /// Make a schedule's job now, whenever it is due; answers [`crate::Reply::Occurred`].
+    RunSchedule(Box<RunSchedule>),
     /// Replace the defaults of all queues.
     SetDefaults(QueueOptions),
     /// Delete an empty queue; with `force` anything in it goes too (a task).
@@ -533,6 +560,62 @@ pub struct PutLimit {
     pub options: LimitOptions,
     /// Who manages it from now on.
     pub source: Source,
+    /// Who did it.
+    pub actor: Actor,
+}
+
+/// See [`Command::PutSchedule`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutSchedule {
+    /// Its name.
+    pub schedule: Box<str>,
+    /// What was set.
+    pub options: ScheduleOptions,
+    /// Equal intervals are counted from here.
+    pub since: u64,
+    /// The first instant at which it is due; `None` is never.
+    pub next: Option<u64>,
+    /// Its queue may be one that is made with its first job.
+    pub create: bool,
+    /// Who manages it from now on.
+    pub source: Source,
+    /// Who did it.
+    pub actor: Actor,
+}
+
+/// See [`Command::FireSchedule`]. What follows from calendars, clocks and schemas was found out at the edge; it is of no
+/// effect if the schedule has changed since, or the instant was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FireSchedule {
+    /// Its name.
+    pub schedule: Box<str>,
+    /// The version of its definition that all of this is about.
+    pub version: u64,
+    /// The instant.
+    pub at: u64,
+    /// The first one after it.
+    pub following: Option<u64>,
+    /// The last one that is due by now.
+    pub latest: u64,
+    /// The first one that was missed no longer ago than the schedule's window, or is still to come.
+    pub in_window: Option<u64>,
+    /// Its job, or why the queue does not take it.
+    pub job: Result<NewJob, Skip>,
+    /// Create the queue when it is unknown.
+    pub create: bool,
+}
+
+/// See [`Command::RunSchedule`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSchedule {
+    /// Its name.
+    pub schedule: Box<str>,
+    /// The version of its definition that the job was made of.
+    pub version: u64,
+    /// The job.
+    pub job: NewJob,
+    /// Create the queue when it is unknown.
+    pub create: bool,
     /// Who did it.
     pub actor: Actor,
 }

@@ -87,6 +87,17 @@ impl Draft {
         Span { offset: number(offset), length: number(self.tail.len() - offset) }
     }
 
+    /// What the command at hand has decided so far: see [`Draft::back_to`].
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.events.len(), self.tail.len())
+    }
+
+    /// Drops what was decided since the mark.
+    pub(crate) fn back_to(&mut self, (events, tail): (usize, usize)) {
+        self.events.truncate(events);
+        self.tail.truncate(tail);
+    }
+
     pub(crate) fn push(&mut self, event: Event) {
         self.events.push(event);
     }

@@ -13,6 +13,7 @@ use crate::command::OnChildDead;
 use crate::id::{Hash, JobId, Secret};
 use crate::options::{LimitOptions, Overrides, QueueOptions, Source};
 use crate::reply::{Place, State, TaskState};
+use crate::schedule::{Occurrence, ScheduleRecord};
 
 /// A run of bytes in the tail of the batch that the event stands in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -1208,5 +1209,24 @@ pub enum Event {
         seq: u64,
         #[n(1)]
         due_at: Option<u64>,
+    },
+    /// A schedule was put, paused or resumed; also its copy.
+    #[n(48)]
+    ScheduleSet(#[n(0)] Box<ScheduleRecord>),
+    #[n(49)]
+    ScheduleRemoved {
+        #[n(0)]
+        number: u32,
+    },
+    /// An instant at which a schedule was due was decided; the job that it made is a fact of its own.
+    #[n(50)]
+    Occurred {
+        #[n(0)]
+        schedule: u32,
+        #[n(1)]
+        occurrence: Occurrence,
+        /// The instant that is decided next.
+        #[n(2)]
+        next: Option<u64>,
     },
 }

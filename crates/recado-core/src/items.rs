@@ -15,6 +15,7 @@
 //! | note | queue | `Noted` | `Noted` with an empty text |
 //! | schema | shard | `SchemaSet` | `SchemaRemoved` |
 //! | shared limit | shard | `LimitSet` | `LimitRemoved` |
+//! | schedule, with its last occurrences | shard | `ScheduleSet` | `ScheduleRemoved` |
 //! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
 //! What a job knows of its children, the results they left it included, is part of it.
@@ -46,9 +47,10 @@ pub enum ItemKind {
     Guard,
     Schema,
     Limit,
+    Schedule,
 }
 
-const KINDS: [ItemKind; 14] = [
+const KINDS: [ItemKind; 15] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -63,6 +65,7 @@ const KINDS: [ItemKind; 14] = [
     ItemKind::Guard,
     ItemKind::Schema,
     ItemKind::Limit,
+    ItemKind::Schedule,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -164,6 +167,7 @@ impl State {
             ItemKind::Guard => Some(&mut self.guards[number].link),
             ItemKind::Schema => self.schemas.get_mut(&number).map(|schema| &mut schema.link),
             ItemKind::Limit => self.limits.get_mut(&number).map(|limit| &mut limit.link),
+            ItemKind::Schedule => self.schedules.get_mut(&number).map(|schedule| &mut schedule.link),
         };
         match link {
             Some(link) => link,
@@ -223,6 +227,7 @@ impl State {
             ItemKind::Guard => self.guards[number].link,
             ItemKind::Schema => self.schemas[&number].link,
             ItemKind::Limit => self.limits[&number].link,
+            ItemKind::Schedule => self.schedules[&number].link,
         }
     }
 
@@ -295,6 +300,7 @@ impl State {
             ItemKind::Guard => self.guards.get(number).is_some(),
             ItemKind::Schema => self.schemas.contains_key(&number),
             ItemKind::Limit => self.limits.contains_key(&number),
+            ItemKind::Schedule => self.schedules.contains_key(&number),
         }
     }
 

@@ -31,6 +31,7 @@ mod query;
 mod rejection;
 mod reply;
 mod run;
+mod schedule;
 mod state;
 mod timing;
 
@@ -53,6 +54,7 @@ pub use reply::{
     Settled, TaskState, TaskView,
 };
 pub use run::{EXPIRED_MAX, TICK_STEP_BYTES_MAX, TICK_STEPS_MAX, run};
+pub use schedule::*;
 pub use state::{
     AUDIT_MAX, BATCH_JOBS_MAX, CHILD_DEPTH_MAX, CHILD_RESULTS_BYTES_MAX, CHILDREN_MAX, JOB_BYTES, JOB_GROWTH_BYTES_MAX,
     LANES_MAX, LIMITS_MAX, PRODUCER_IDLE_MS, PRODUCERS_MAX, Presence, QUEUE_BYTES, QUEUE_LIMITS_MAX, QUEUES_MAX,

@@ -176,7 +176,31 @@ pub enum Rejection {
         /// The limit.
         limit: u64,
     },
-    /// The configuration file names the queue, type or limit.
+    /// No such schedule.
+    #[error("there is no schedule `{name}`")]
+    ScheduleNotFound {
+        /// What was asked for.
+        name: Box<str>,
+        /// The nearest name there is.
+        nearest: Option<Box<str>>,
+    },
+    /// Too many schedules, or too many bytes of them.
+    #[error("this server holds {limit} {what} of schedules already; remove one first")]
+    TooManySchedules {
+        /// `definitions` or `bytes`.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// A schedule puts jobs in the queue.
+    #[error("the schedule `{schedule}` puts jobs in queue `{queue}`; remove it first, or delete the queue by force")]
+    QueueScheduled {
+        /// The queue.
+        queue: Box<str>,
+        /// One of its schedules.
+        schedule: Box<str>,
+    },
+    /// The configuration file names the queue, type, limit or schedule.
     #[error("`{0}` is managed by the configuration file; change it there")]
     ManagedByFile(Box<str>),
     /// If-Match did not match.

@@ -9,6 +9,7 @@ use minicbor::{Decode, Encode};
 
 use crate::event::TaskKind;
 use crate::id::JobId;
+use crate::schedule::Occurrence;
 
 /// A run of bytes in the tail of one batch of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -422,6 +423,18 @@ pub enum Reply {
     LimitPut {
         /// There was none of that name.
         created: bool,
+    },
+    /// To [`crate::Command::PutSchedule`].
+    SchedulePut {
+        /// There was none of that name.
+        created: bool,
+    },
+    /// To [`crate::Command::FireSchedule`] and [`crate::Command::RunSchedule`].
+    Occurred {
+        /// What became of the instant; `None`: the schedule is not what the command was about any more.
+        occurrence: Option<Occurrence>,
+        /// The instant that is decided next.
+        next: Option<u64>,
     },
     /// To [`crate::Command::GuardBegin`].
     Begun(Begun),

@@ -14,6 +14,7 @@ use crate::figures::Count;
 use crate::id::Receipt;
 use crate::rejection::Rejection;
 use crate::reply::{Cancelled, Delivered, Reply};
+use crate::schedule::{Occurrence, Skip};
 use crate::state::{Hold, Slot, State};
 
 /// Expired jobs, met on the way, that one receive ends at most.
@@ -71,6 +72,19 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
                 for _ in jobs.iter().filter(|job| job.duplicate.is_some()) {
                     state.queue_mut(number).figures.count(Count::Deduplicated, moment.at);
                 }
+            }
+            Ok(reply)
+        }
+        Command::FireSchedule(_) | Command::RunSchedule(_) => {
+            let reply = step(state, moment, command, draft)?;
+            if let Reply::Occurred {
+                occurrence: Some(Occurrence { skip: Some(Skip::Deduplicated), job: Some(job), .. }),
+                ..
+            } = &reply
+                && let Some(slot) = state.slot_of(*job)
+            {
+                let queue = state.jobs[slot].queue;
+                state.queue_mut(queue).figures.count(Count::Deduplicated, moment.at);
             }
             Ok(reply)
         }

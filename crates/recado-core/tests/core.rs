@@ -52,6 +52,8 @@ mod property;
 mod queries;
 #[path = "core/replay.rs"]
 mod replay;
+#[path = "core/schedules.rs"]
+mod schedules;
 #[path = "core/schemas.rs"]
 mod schemas;
 #[path = "core/sqs.rs"]

@@ -20,7 +20,7 @@ const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
 /// Where a body goes, by the first byte of the input: `a` is the first.
-const ROUTES: [(&str, &str, &str); 13] = [
+const ROUTES: [(&str, &str, &str); 14] = [
     ("POST", "/v1/queues/q/jobs", JSON),
     ("POST", "/v1/queues/q/jobs", LINES),
     ("POST", "/v1/queues/q/receive", JSON),
@@ -34,6 +34,7 @@ const ROUTES: [(&str, &str, &str); 13] = [
     ("POST", "/v1/queues/q/purge", JSON),
     ("POST", "/v1/queues/q/pause", JSON),
     ("POST", "/v1/queues/q/resume", JSON),
+    ("PUT", "/v1/schedules/s", JSON),
 ];
 
 /// A server is given up after so many inputs: what they left in it would slow the next ones down.
@@ -102,7 +103,15 @@ impl Stage {
         check(&answer);
         match (answer.status, route) {
             (201, 0) => self.jobs_again(&answer.value(), body),
-            (200 | 201, 5) => self.configuration_again(&answer.value()),
+            (200 | 201, 5) => {
+                self.configuration_again(path, &answer.value());
+                // The next input finds a queue of defaults.
+                assert_eq!(self.ask(method, path, JSON, b"{}").status, 200);
+            }
+            (200 | 201, 13) => {
+                self.configuration_again(path, &answer.value());
+                assert_eq!(self.ask("DELETE", path, JSON, b"").status, 200);
+            }
             (200, 1) => lines(&answer.text),
             // What the server holds by now has no part in these.
             (400 | 413 | 415 | 422, _) => {
@@ -138,11 +147,9 @@ impl Stage {
         serde_json::from_str(&answer.text).unwrap()
     }
 
-    fn configuration_again(&self, shown: &Value) {
-        let again = self.ask("PUT", ROUTES[5].1, JSON, shown["config"].to_string().as_bytes());
+    fn configuration_again(&self, path: &str, shown: &Value) {
+        let again = self.ask("PUT", path, JSON, shown["config"].to_string().as_bytes());
         assert_eq!((again.status, &again.value()["config"]), (200, &shown["config"]), "{}", again.text);
-        // The next input finds a queue of defaults.
-        assert_eq!(self.ask("PUT", ROUTES[5].1, JSON, b"{}").status, 200);
     }
 }
 
@@ -169,6 +176,7 @@ fn config(data_dir: PathBuf) -> recado_server::Config {
         sqs: recado_server::SqsConfig::default(),
         limits: BTreeMap::new(),
         types: BTreeMap::new(),
+        schedules: BTreeMap::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a finding is reported")]
 
 mod config;
+mod cron;
 mod durations;
 mod events;
 mod http;
@@ -24,8 +25,9 @@ static MEMORY: PeakAlloc = PeakAlloc;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("config", config::run),
+    ("cron", cron::run),
     ("durations", durations::run),
     ("events", events::run),
     ("http", http::run),

@@ -52,6 +52,11 @@ fn config() {
 }
 
 #[test]
+fn cron() {
+    replay("cron", 5_000);
+}
+
+#[test]
 fn durations() {
     replay("durations", 200_000);
 }

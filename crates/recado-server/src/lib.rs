@@ -17,6 +17,7 @@ mod origin;
 mod query;
 mod reasons;
 mod running;
+mod schedules;
 mod serve;
 mod sqs;
 mod unread;

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use recado_core::{Answer, BreakerState, BreakerView, HistogramView, LimitView, Page, Query, QueueEntry};
+use recado_core::{Answer, BreakerState, BreakerView, HistogramView, LimitView, Page, Query, QueueEntry, ScheduleView};
 use recado_shard::{COMMIT_BOUNDS_US, Status};
 
 use crate::http::{self, App, unexpected};
 use crate::limits::PAGE_MAX;
 use crate::problem::Problem;
+use crate::schedules;
 
 /// A metric's name and help, and where its value is.
 type Row<'q, T> = (&'static str, &'static str, fn(&'q QueueEntry) -> T);
@@ -45,6 +46,7 @@ pub(crate) async fn text(app: &App) -> Result<String, Problem> {
     let limits = http::limits::all(app).await?;
     shared_limits(&mut text, &limits);
     breakers(&mut text, &queues, &limits);
+    scheduled(&mut text, &schedules::all(&app.shard).await?);
     log(&mut text, &status);
     head(&mut text, "recado_consumers", "gauge", "Workers seen within the last minute.");
     for queue in &queues {
@@ -217,6 +219,26 @@ fn breakers(text: &mut String, queues: &[QueueEntry], limits: &[LimitView]) {
         for (to, count) in [("open", breaker.opened), ("closed", breaker.closed)] {
             line(text, format_args!("{name}{{{kind}=\"{owner}\",to=\"{to}\"}} {count}"));
         }
+    }
+}
+
+fn scheduled(text: &mut String, schedules: &[ScheduleView]) {
+    let name = "recado_schedule_occurrences_total";
+    head(text, name, "counter", "Occurrences of a schedule by what became of them.");
+    for ScheduleView { name: schedule, fired, skipped, .. } in schedules {
+        for (outcome, count) in [("fired", fired), ("skipped", skipped)] {
+            line(text, format_args!("{name}{{schedule=\"{schedule}\",outcome=\"{outcome}\"}} {count}"));
+        }
+    }
+    let name = "recado_schedule_next_seconds";
+    head(text, name, "gauge", "When a schedule is due next, in seconds since 1970; long past: it does not fire.");
+    for (schedule, next) in schedules.iter().filter_map(|it| Some((&it.name, it.next?))) {
+        line(text, format_args!("{name}{{schedule=\"{schedule}\"}} {}", next as f64 / 1_000.0));
+    }
+    let name = "recado_schedule_paused";
+    head(text, name, "gauge", "1 while a schedule is paused.");
+    for ScheduleView { name: schedule, paused, .. } in schedules {
+        line(text, format_args!("{name}{{schedule=\"{schedule}\"}} {}", u8::from(*paused)));
     }
 }
 

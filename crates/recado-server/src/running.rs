@@ -23,6 +23,7 @@ use crate::http::{self, App, Shared};
 use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
 use crate::reasons::Reasons;
+use crate::schedules::{self, Definition};
 use crate::{serve, sqs, time};
 
 /// How a server is run.
@@ -54,6 +55,8 @@ pub struct Config {
     pub limits: BTreeMap<String, LimitOptions>,
     /// Schemas that the configuration file names, by type and version.
     pub types: BTreeMap<String, BTreeMap<u32, String>>,
+    /// Schedules that the configuration file names, as JSON.
+    pub schedules: BTreeMap<String, String>,
 }
 
 /// Why a server did not start.
@@ -99,6 +102,14 @@ pub enum StartError {
         /// Why.
         source: recado_shard::Error,
     },
+    /// A schedule of the file was refused.
+    #[error("schedule `{schedule}` of the configuration file: {reason}")]
+    Schedule {
+        /// Its name.
+        schedule: String,
+        /// Why.
+        reason: String,
+    },
     /// A schema of the file was refused.
     #[error("type `{kind}` version {version} of the configuration file: {source}")]
     Schema {
@@ -121,6 +132,8 @@ pub struct Running {
     service: Service,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
+    firing: JoinHandle<()>,
+    create_queues: bool,
 }
 
 /// Opens the data, applies the configuration and listens.
@@ -167,7 +180,11 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
     let schemas = Arc::new(Schemas::default());
     let service = open(&config, Arc::clone(&schemas)).await?;
     let shard = service.handle();
-    if let Err(error) = configure(&shard, config.defaults, &config.queues, &config.limits, &config.types).await {
+    let configured = match configure(&shard, config.defaults, &config.queues, &config.limits, &config.types).await {
+        Ok(()) => put_schedules(&shard, &config.schedules, config.auto_create_queues).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = configured {
         end(service).await?;
         return Err(error);
     }
@@ -187,9 +204,11 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
         started_at: time::now(),
         stopping: stopping.clone(),
         sqs: sqs::Shared::new(config.sqs),
+        schedules: schedules::Changed::default(),
     });
+    let firing = tokio::spawn(schedules::run(app.clone()));
     let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));
-    Ok(Running { address, shard, service, stop, serving })
+    Ok(Running { address, shard, service, stop, serving, firing, create_queues: config.auto_create_queues })
 }
 
 /// Bytes of one batch of the log: the largest enqueue with what is stored beside its payloads.
@@ -288,6 +307,30 @@ async fn put_limits(shard: &Handle, limits: &BTreeMap<String, LimitOptions>) -> 
     Ok(())
 }
 
+/// Puts the file's schedules; those that it no longer names go on, and can be changed by the API again.
+async fn put_schedules(
+    shard: &Handle,
+    named: &BTreeMap<String, String>,
+    create_queues: bool,
+) -> Result<(), StartError> {
+    let actor = || Actor(Some("configuration file".into()));
+    let refused = |name: &str, reason: String| StartError::Schedule { schedule: name.to_owned(), reason };
+    for (name, text) in named {
+        let definition = Definition::read(name, text.as_bytes(), time::now());
+        let definition = definition.map_err(|problem| refused(name, problem.detail().to_owned()))?;
+        let put = schedules::put(shard, name, &definition, create_queues, Source::File, actor()).await;
+        put.map_err(|error| refused(name, error.to_string()))?;
+    }
+    let left = schedules::all(shard).await?.into_iter();
+    for view in left.filter(|view| view.source == Source::File && !named.contains_key(&*view.name)) {
+        let definition = Definition::kept(&view.text, time::now());
+        let definition = definition.map_err(|problem| refused(&view.name, problem.detail().to_owned()))?;
+        let put = schedules::put(shard, &view.name, &definition, true, Source::Auto, actor()).await;
+        put.map_err(|error| refused(&view.name, error.to_string()))?;
+    }
+    Ok(())
+}
+
 /// Queues that the file no longer names keep their options and can be changed by the API again.
 async fn release(shard: &Handle, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
     let mut cursor = None;
@@ -327,18 +370,21 @@ impl Running {
         self.shard.failed().await
     }
 
-    /// Applies another configuration of the queues, shared limits and schemas.
+    /// Applies another configuration of the queues, shared limits, schemas and schedules.
     ///
     /// # Errors
-    /// [`StartError::Schema`], [`StartError::Limit`] or [`StartError::Queue`] names the first that was refused.
+    /// [`StartError::Schema`], [`StartError::Limit`], [`StartError::Queue`] or [`StartError::Schedule`] names the first
+    /// that was refused.
     pub async fn reload(
         &self,
         defaults: QueueOptions,
         queues: &BTreeMap<String, QueueOptions>,
         limits: &BTreeMap<String, LimitOptions>,
         types: &BTreeMap<String, BTreeMap<u32, String>>,
+        schedules: &BTreeMap<String, String>,
     ) -> Result<(), StartError> {
-        configure(&self.shard, defaults, queues, limits, types).await
+        configure(&self.shard, defaults, queues, limits, types).await?;
+        put_schedules(&self.shard, schedules, self.create_queues).await
     }
 
     /// Stops accepting, ends long polls, answers what is in flight, syncs.
@@ -350,6 +396,9 @@ impl Running {
         self.service.begin_stop();
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the server broke off");
+        }
+        if let Err(error) = self.firing.await {
+            tracing::error!(%error, "the firing of schedules broke off");
         }
         end(self.service).await
     }
@@ -385,6 +434,7 @@ mod tests {
             sqs: sqs::Config::default(),
             limits: BTreeMap::new(),
             types: BTreeMap::new(),
+            schedules: BTreeMap::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let running = runtime.block_on(start_for(config, 3)).unwrap();

@@ -29,6 +29,7 @@ pub(crate) const OWN_BYTES_MAX: usize = 64 * 1024;
 pub(crate) fn class(command: &Command) -> Class {
     match command {
         Command::Enqueue(_) | Command::Patch(_) => Class::Produce,
+        Command::PutSchedule(_) | Command::FireSchedule(_) | Command::RunSchedule(_) => Class::Produce,
         Command::StepTask { jobs, .. } if jobs.iter().any(|(_, payload)| payload.is_some()) => Class::Produce,
         Command::StartTask(task) if matches!(task.action, Action::Replay(_)) => Class::Produce,
         Command::Start { .. } | Command::StepClock { .. } | Command::Copy(_) => Class::Copy,
@@ -61,6 +62,22 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
         // The name stands in the record and again in the audit trail.
         Command::PutLimit(put) => 2 * put.limit.len() + actor_bytes(&put.actor),
         Command::RemoveLimit { limit, actor, .. } => limit.len() + actor_bytes(actor),
+        Command::PutSchedule(put) => {
+            // What it did so far stays in the record; the name stands there and again in the audit trail.
+            let texts = put.options.text.len() + 2 * (put.options.queue.len() + put.schedule.len());
+            state.schedule_bytes_max(&put.schedule) + texts + actor_bytes(&put.actor)
+        }
+        Command::PauseSchedule { schedule, reason, actor, .. } => {
+            let record = 2 * state.schedule_bytes_max(schedule);
+            record + schedule.len() + 2 * text_bytes(reason) + actor_bytes(actor)
+        }
+        Command::RemoveSchedule { schedule, actor, .. } => {
+            state.schedule_bytes_max(schedule) + schedule.len() + actor_bytes(actor)
+        }
+        Command::FireSchedule(fire) => occurrence_bytes(state, &fire.schedule, fire.job.as_ref().ok()),
+        Command::RunSchedule(run) => {
+            occurrence_bytes(state, &run.schedule, Some(&run.job)) + EVENT_BYTES_MAX + actor_bytes(&run.actor)
+        }
         Command::SetDefaults(options) => options.bytes_max(),
         Command::StepTask { task, jobs, .. } => {
             let payloads: usize = jobs.iter().map(|(_, payload)| payload.as_ref().map_or(0, Vec::len)).sum();
@@ -118,6 +135,11 @@ fn job_bytes(job: &NewJob) -> usize {
     // Each of the others may make a queue.
     let relatives = job.relatives().map(|it| EVENT_BYTES_MAX + 2 * text_bytes(&it.queue) + job_bytes(&it.job));
     EVENT_BYTES_MAX + job.kind.len() + job.payload.len() + headers + keys + backoff + relatives.sum::<usize>()
+}
+
+/// Upper bound of an occurrence of a schedule with its job. The names of schedule and queue are in its record.
+fn occurrence_bytes(state: &State, schedule: &str, job: Option<&NewJob>) -> usize {
+    EVENT_BYTES_MAX + state.schedule_bytes_max(schedule) + job.map_or(0, job_bytes)
 }
 
 fn receive_bytes(receive: &Receive) -> usize {

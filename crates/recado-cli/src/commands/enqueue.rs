@@ -98,7 +98,7 @@ pub(crate) struct Args {
 }
 
 /// A job's members in the making; raw, so that nothing is rewritten on its way.
-type Job = BTreeMap<&'static str, Box<RawValue>>;
+pub(super) type Job = BTreeMap<&'static str, Box<RawValue>>;
 
 /// Enqueues.
 pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
@@ -168,7 +168,8 @@ fn headers(given: &[String]) -> Result<BTreeMap<&str, &str>, Failure> {
     Ok(headers)
 }
 
-fn payload_text(argument: &str) -> Result<String, Failure> {
+/// The payload itself, or from standard input.
+pub(super) fn payload_text(argument: &str) -> Result<String, Failure> {
     if argument != "-" {
         return Ok(argument.to_owned());
     }
@@ -182,20 +183,22 @@ fn payload_text(argument: &str) -> Result<String, Failure> {
 }
 
 /// A JSON text as it stands, without the blanks around it.
-fn json_text(text: &str, what: &str) -> Result<Box<RawValue>, Failure> {
+pub(super) fn json_text(text: &str, what: &str) -> Result<Box<RawValue>, Failure> {
     serde_json::from_str::<Box<RawValue>>(text).map_err(|error| {
         Failure::bad_data(format!("the {what} is not JSON: {error}; a string needs its quotes, like '\"text\"'"))
     })
 }
 
-fn put(job: &mut Job, member: &'static str, value: Option<impl Serialize>) -> Result<(), Failure> {
+/// Sets a member that was given.
+pub(super) fn put(job: &mut Job, member: &'static str, value: Option<impl Serialize>) -> Result<(), Failure> {
     if let Some(value) = value {
         job.insert(member, raw(&value)?);
     }
     Ok(())
 }
 
-fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
+/// A value as JSON text.
+pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
     to_raw_value(value).map_err(|error| Failure::bad_data(format!("cannot be written as JSON: {error}")))
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod jobs;
 pub(crate) mod log;
 pub(crate) mod queues;
 pub(crate) mod receive;
+pub(crate) mod schedules;
 pub(crate) mod serve;
 pub(crate) mod settle;
 pub(crate) mod types;

@@ -273,14 +273,19 @@ fn set(client: &Client, ui: Ui, name: &str, options: &[String], file: Option<&Pa
 
 /// Reads JSON from a file, or from standard input.
 pub(crate) fn read_config(file: &PathBuf) -> Result<Value, Failure> {
+    let text = read_text(file)?;
+    serde_json::from_str(&text).map_err(|error| Failure::bad_data(format!("{} is not JSON: {error}", file.display())))
+}
+
+/// Reads a file, or standard input.
+pub(crate) fn read_text(file: &PathBuf) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
         std::io::stdin().lock().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };
-    let text = read.map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
-    serde_json::from_str(&text).map_err(|error| Failure::bad_data(format!("{} is not JSON: {error}", file.display())))
+    read.map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))
 }
 
 /// Sets what `pointer` names; null removes it.

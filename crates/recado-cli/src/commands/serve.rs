@@ -17,7 +17,7 @@ use crate::ui::Ui;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Each setting is looked for in this order: the flag, RECADO_* in the environment \
     (RECADO_LISTEN, RECADO_PAYLOAD_CACHE, ...), recado.toml, the default.\n\
-    SIGTERM and SIGINT stop the server gracefully; SIGHUP reads [defaults], [queues] and [types] again.")]
+    SIGTERM and SIGINT stop the server gracefully; SIGHUP reads [defaults], [queues], [limits], [types] and [schedules] again.")]
 pub(crate) struct Args {
     #[command(flatten)]
     flags: Flags,

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 
 /// The sections a file may have.
-const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues", "limits", "types"];
+const SECTIONS: &[&str] = &["server", "sqs", "defaults", "queues", "limits", "types", "schedules"];
 /// The keys of `[sqs]`.
 const SQS_KEYS: &[&str] = &["isolate", "sixtySecondRules", "keys"];
 /// The keys of `[server]`.
@@ -45,6 +45,8 @@ pub(crate) struct File {
     pub(crate) limits: BTreeMap<String, Value>,
     /// `[types."NAME"]`.
     pub(crate) types: BTreeMap<String, Value>,
+    /// `[schedules.NAME]`.
+    pub(crate) schedules: BTreeMap<String, Value>,
     /// Line by JSON pointer.
     lines: HashMap<String, usize>,
 }
@@ -88,6 +90,7 @@ impl File {
             queues: BTreeMap::new(),
             limits: BTreeMap::new(),
             types: BTreeMap::new(),
+            schedules: BTreeMap::new(),
             lines,
         };
         for (section, value) in root {
@@ -115,6 +118,7 @@ impl File {
             }
             "defaults" => self.defaults = Value::Object(members),
             "types" => self.types.extend(members),
+            "schedules" => self.schedules = self.sections(section, "schedule", members)?,
             "limits" => self.limits = self.sections(section, "limit", members)?,
             _ => self.queues = self.sections(section, "queue", members)?,
         }

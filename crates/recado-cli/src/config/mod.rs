@@ -122,7 +122,7 @@ pub(crate) struct Sqs {
     pub(crate) keys: BTreeMap<String, String>,
 }
 
-/// `[defaults]`, `[queues.NAME]`, `[limits.NAME]` and `[types."NAME"]`, checked.
+/// `[defaults]`, `[queues.NAME]`, `[limits.NAME]`, `[types."NAME"]` and `[schedules.NAME]`, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     /// The file they come from.
@@ -135,6 +135,8 @@ pub(crate) struct Queues {
     pub(crate) limits: BTreeMap<String, Value>,
     /// Schemas by type and version.
     pub(crate) types: types::Schemas,
+    /// Schedules by name.
+    pub(crate) schedules: BTreeMap<String, Value>,
 }
 
 /// Where a value came from.
@@ -382,6 +384,7 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
             named: BTreeMap::new(),
             limits: BTreeMap::new(),
             types: BTreeMap::new(),
+            schedules: BTreeMap::new(),
         });
     };
     let told = |section: &str, pointer: &str, checked: Result<(), server::OptionErrors>| {
@@ -399,17 +402,22 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         known_limits(file, pointer, options)
     };
     check("defaults", "/defaults", &file.defaults)?;
-    for (what, section, members) in [("queue", "queues", &file.queues), ("limit", "limits", &file.limits)] {
+    let sections = [
+        ("queue", "queues", &file.queues),
+        ("limit", "limits", &file.limits),
+        ("schedule", "schedules", &file.schedules),
+    ];
+    for (what, section, members) in sections {
         for (name, options) in members {
             let pointer = format!("/{section}/{}", file::escape(name));
             if let Err(why) = server::check_name(name) {
                 return Err(file.wrong(&pointer, format!("{what} `{name}`: {why}")));
             }
             let section = format!("{section}.{name}");
-            if what == "queue" {
-                check(&section, &pointer, options)?;
-            } else {
-                told(&section, &pointer, server::check_limit(options))?;
+            match what {
+                "queue" => check(&section, &pointer, options)?,
+                "limit" => told(&section, &pointer, server::check_limit(options))?,
+                _ => told(&section, &pointer, server::check_schedule(name, options))?,
             }
         }
     }
@@ -418,6 +426,7 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         defaults: file.defaults.clone(),
         named: file.queues.clone(),
         limits: file.limits.clone(),
+        schedules: file.schedules.clone(),
         types: types::read(file)?,
     })
 }

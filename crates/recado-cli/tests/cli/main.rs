@@ -14,6 +14,7 @@ mod faults;
 mod fixtures;
 mod promises;
 mod readme;
+mod schedules;
 mod shutdown;
 mod storage;
 mod support;

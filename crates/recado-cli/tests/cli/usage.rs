@@ -22,6 +22,8 @@ fn usage_errors_exit_64() {
         &["dlq", "discard", "email", "--all"],
         &["dlq", "replay", "email"],
         &["queues", "set", "email"],
+        &["schedules", "put", "nightly"],
+        &["schedules", "put", "nightly", "reports", "report.build"],
         &["completions", "tcsh"],
         &["serve", "--sqs"],
         &["queues", "--url", "https://jobs.example.org"],

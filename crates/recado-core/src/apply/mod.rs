@@ -8,6 +8,7 @@ mod keys;
 mod limit;
 mod operator;
 mod queue;
+mod schedule;
 mod schema;
 mod service;
 
@@ -28,6 +29,7 @@ use keys::{key_saved, producer_advanced, request_answered};
 use limit::{limit_removed, limit_set};
 use operator::{audited, forget_task, noted, task_ended, task_set};
 use queue::{ensure_queue, queue_deleted, queue_set};
+use schedule::{occurred, schedule_removed, schedule_set};
 use schema::{schema_removed, schema_set};
 use service::{globals_set, started};
 
@@ -138,6 +140,9 @@ fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
         Event::SchemaRemoved { number } => schema_removed(state, *number),
         Event::LimitSet(record) => limit_set(state, position, record),
         Event::LimitRemoved { number } => limit_removed(state, *number),
+        Event::ScheduleSet(record) => schedule_set(state, position, record),
+        Event::ScheduleRemoved { number } => schedule_removed(state, *number),
+        Event::Occurred { schedule, occurrence, next } => occurred(state, *schedule, *occurrence, *next),
         Event::BreakerMoved { of, to, at, ends_elapsed_at } => state.move_breaker(*of, *to, *at, *ends_elapsed_at),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {

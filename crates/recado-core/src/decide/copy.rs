@@ -63,6 +63,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         }
         ItemKind::Schema => Event::SchemaSet(Box::new(state.schemas[&number].record.clone())),
         ItemKind::Limit => Event::LimitSet(Box::new(state.limits[&number].record.clone())),
+        ItemKind::Schedule => Event::ScheduleSet(Box::new(state.schedules[&number].record.clone())),
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }
@@ -101,6 +102,7 @@ impl State {
                 record.kind.len() + record.text.len()
             }
             ItemKind::Limit => self.limits[&plan.number].record.name.len(),
+            ItemKind::Schedule => self.schedules[&plan.number].bytes_max(),
             ItemKind::Saved
             | ItemKind::Dedup
             | ItemKind::Producer

@@ -14,6 +14,7 @@ mod limit;
 mod operate;
 mod receive;
 mod retry;
+mod schedule;
 mod schema;
 mod settle;
 mod start;
@@ -35,6 +36,7 @@ pub(crate) use copy::copy;
 pub(crate) use due::move_breaker;
 pub use enqueue::{SavedAnswer, decode_saved};
 pub(crate) use receive::{choose, create, hand_out, next_of_group, renew, repeated, sources};
+pub(crate) use schedule::find_schedule;
 pub use tasks::TaskStep;
 pub(crate) use tasks::{TaskStepDecision, step as step_task};
 
@@ -75,6 +77,15 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         }
         Command::PutLimit(put) => limit::put(state, moment, put, draft),
         Command::RemoveLimit { limit, source, actor } => limit::remove(state, moment, limit, *source, actor, draft),
+        Command::PutSchedule(put) => schedule::put(state, moment, put, draft),
+        Command::RemoveSchedule { schedule, source, actor } => {
+            schedule::remove(state, moment, schedule, *source, actor, draft)
+        }
+        Command::PauseSchedule { schedule, paused, reason, actor } => {
+            schedule::pause(state, moment, schedule, *paused, reason.as_deref(), actor, draft)
+        }
+        Command::FireSchedule(fire) => schedule::fire(state, moment, fire, draft),
+        Command::RunSchedule(run) => schedule::run(state, moment, run, draft),
         Command::SetDefaults(defaults) => {
             operate::set_defaults(state, defaults, draft);
             Ok(Reply::Done)

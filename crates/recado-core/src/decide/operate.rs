@@ -124,6 +124,10 @@ pub(super) fn delete(
     if queue.record.source == Source::File {
         return Err(Rejection::ManagedByFile(name.into()));
     }
+    let schedule = state.schedules.values().find(|schedule| *schedule.record.options.queue == *name);
+    if let Some(schedule) = schedule.filter(|_| !force) {
+        return Err(Rejection::QueueScheduled { queue: name.into(), schedule: schedule.record.name.clone() });
+    }
     if queue.jobs() == 0 {
         let number = queue.record.number;
         audit(state, moment, actor, "queue-deleted", Some(name), "empty", draft);

@@ -7,6 +7,7 @@ mod dead;
 mod jobs;
 mod limits;
 mod queues;
+mod schedules;
 mod schemas;
 mod tasks;
 
@@ -22,6 +23,7 @@ use crate::id::JobId;
 use crate::options::{LimitOptions, QueueOptions, RateLimit, Settings, Source, Visibility};
 use crate::rejection::Rejection;
 use crate::reply::{HeldBack, JobView, Place, State as JobState, TaskView};
+use crate::schedule::Occurrence;
 use crate::state::{Presence, State};
 
 pub(crate) use queues::RETRY_AFTER_MS;
@@ -52,6 +54,17 @@ pub enum Query {
     Types(Page),
     /// All shared limits, by name.
     Limits,
+    /// Schedules by name.
+    Schedules(Page),
+    /// One schedule.
+    Schedule(Box<str>),
+    /// What became of the last instants at which a schedule was due, newest first.
+    Occurrences {
+        /// The schedule.
+        schedule: Box<str>,
+        /// The page.
+        page: Page,
+    },
     /// One queue's figures.
     Stats(Box<str>),
     /// Groups of alike failures of one queue, largest first.
@@ -163,6 +176,9 @@ pub enum Answer {
     Schemas(Vec<SchemaView>),
     Limits(Vec<LimitView>),
     Types { types: Vec<TypeView>, cursor: Option<String> },
+    Schedules { schedules: Vec<ScheduleView>, cursor: Option<String> },
+    Schedule(Box<ScheduleView>),
+    Occurrences { occurrences: Vec<Occurrence>, cursor: Option<String> },
     Stats(Box<Stats>),
     Fingerprints { groups: Vec<FingerprintView>, cursor: Option<String> },
     Task(Box<TaskView>),
@@ -253,6 +269,37 @@ pub struct LimitFigures {
     pub held_back: Option<HeldBack>,
     /// Its circuit breaker; `None` is off.
     pub breaker: Option<BreakerView>,
+}
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleView {
+    /// Its name.
+    pub name: Box<str>,
+    /// Who made it.
+    pub source: Source,
+    /// See [`crate::ScheduleOptions::text`].
+    pub text: Arc<str>,
+    /// See [`crate::ScheduleOptions::catch_up_window_ms`].
+    pub catch_up_window_ms: u64,
+    /// Grows with each change.
+    pub version: u64,
+    /// Equal intervals are counted from here.
+    pub since: u64,
+    /// Its occurrences make no jobs.
+    pub paused: bool,
+    /// Why.
+    pub paused_reason: Option<Box<str>>,
+    /// The instant that is decided next; `None` is never.
+    pub next: Option<u64>,
+    /// All instants up to here are decided.
+    pub decided_to: u64,
+    /// The last occurrence.
+    pub last: Option<Occurrence>,
+    /// Occurrences that made a job.
+    pub fired: u64,
+    /// Entries of those that did not.
+    pub skipped: u64,
 }
 
 /// A circuit breaker.
@@ -435,6 +482,9 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::Schemas => Ok(schemas::all(state)),
         Query::Limits => Ok(limits::all(state, now)),
         Query::Types(page) => schemas::types(state, page),
+        Query::Schedules(page) => schedules::list(state, page),
+        Query::Schedule(name) => schedules::one(state, name),
+        Query::Occurrences { schedule, page } => schedules::occurrences(state, schedule, page),
         Query::Stats(name) => queues::stats(state, presence, now, name),
         Query::Fingerprints { queue, page } => dead::fingerprints(state, queue, page),
         Query::Task(id) => tasks::task(state, *id),

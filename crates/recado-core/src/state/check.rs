@@ -43,6 +43,7 @@ impl State {
         self.check_families();
         self.check_guards();
         self.check_limits();
+        self.check_schedules();
         self.check_timers();
         self.check_items();
     }
@@ -436,6 +437,7 @@ impl State {
         expect(ItemKind::Guard, &mut self.guards.iter().map(|(slot, _)| slot));
         expect(ItemKind::Schema, &mut self.schemas.keys().copied());
         expect(ItemKind::Limit, &mut self.limits.keys().copied());
+        expect(ItemKind::Schedule, &mut self.schedules.keys().copied());
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));

@@ -46,6 +46,9 @@ impl State {
         for limit in self.limits.values() {
             line(&mut out, format_args!("limit {:?} in flight {}", limit.record, limit.in_flight));
         }
+        for schedule in self.schedules.values() {
+            line(&mut out, format_args!("schedule {:?}", schedule.record));
+        }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };
             line(&mut out, format_args!("task {record:?} patch {:?}", task.patch));

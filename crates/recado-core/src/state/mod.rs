@@ -14,6 +14,7 @@ pub(crate) mod members;
 pub(crate) mod presence;
 mod queue;
 mod rate;
+mod schedule;
 mod schema;
 mod settles;
 pub(crate) mod slab;
@@ -48,6 +49,7 @@ pub(crate) use queue::{
     Attempt, AuditEntry, Fingerprint, Group, Lane, LaneName, NO_LANE, NameOfLane, Note, Queue, Spot, Task,
 };
 pub(crate) use rate::{Bucket, GroupRate, GroupRest};
+pub(crate) use schedule::Schedule;
 pub(crate) use schema::Schema;
 pub use schema::{SCHEMA_BYTES_SUM_MAX, SCHEMAS_MAX};
 pub(crate) use settles::{SettleEntry, Settles};
@@ -119,6 +121,9 @@ pub struct State {
     /// Shared limits by their number.
     pub(crate) limits: BTreeMap<u32, Limit>,
     pub(crate) limit_names: BTreeMap<Box<str>, u32>,
+    /// Schedules by their number.
+    pub(crate) schedules: BTreeMap<u32, Schedule>,
+    pub(crate) schedule_names: BTreeMap<Box<str>, u32>,
     /// Breakers that are to move at once.
     pub(crate) to_move: BTreeMap<BreakerOf, BreakerState>,
     /// See [`State::take_breaker_news`].
@@ -211,6 +216,8 @@ impl State {
             schemas: BTreeMap::new(),
             limits: BTreeMap::new(),
             limit_names: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            schedule_names: BTreeMap::new(),
             group_rates: Table::default(),
             to_move: BTreeMap::new(),
             breaker_news: Vec::new(),
@@ -261,7 +268,8 @@ impl State {
         self.queues.get(&number).map(|queue| &*queue.name)
     }
 
-    /// Grows whenever a queue comes, goes or is configured, or a schema does: what was read of it before may be outdated then.
+    /// Grows whenever a queue comes, goes or is configured, or a schema or schedule does: what was read of it before may be
+    /// outdated then.
     #[must_use]
     pub fn config_version(&self) -> u64 {
         self.config_version

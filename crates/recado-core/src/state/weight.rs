@@ -13,7 +13,8 @@ use crate::state::job::{ERRORS_FIRST, ERRORS_LAST};
 use crate::state::slab::Slot;
 use crate::state::{
     AuditEntry, Business, Child, DedupEntry, Delivery, Errors, Extra, Family, Group, GroupRate, Guard, Job, Key, Limit,
-    Note, ProducerEntry, Queue, Rare, RequestEntry, Saved, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task, Window,
+    Note, ProducerEntry, Queue, Rare, RequestEntry, Saved, Schedule, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task,
+    Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -36,6 +37,12 @@ const SPAN_BYTES: u64 = 12;
 
 /// Options of a job or queue in the log, all set, without their texts and lists.
 const OPTIONS_BYTES: u64 = 128;
+
+/// An occurrence of a schedule in the log, without its job and the end of what it stands for.
+const OCCURRENCE_BYTES: u64 = 26;
+
+/// A job's id in the log.
+const ID_BYTES: u64 = 18;
 
 /// A place of a list or filter in the log: a number of any size.
 const NUMBER_BYTES: u64 = 9;
@@ -199,6 +206,19 @@ fn family(family: &Family) -> Weight {
     Weight::log(log_bytes).of_size(boxed::<Family>() + memory)
 }
 
+fn schedule(schedule: &Schedule) -> Weight {
+    let (record, definition) = (&schedule.record, schedule.text.len());
+    let kept = record.occurrences.iter();
+    let kept: u64 = kept
+        .map(|it| {
+            OCCURRENCE_BYTES + u64::from(it.before.is_some()) * NUMBER_BYTES + u64::from(it.job.is_some()) * ID_BYTES
+        })
+        .sum();
+    let mut weight = Weight::both(OPTIONS_BYTES + record.text_bytes() as u64);
+    weight.add(Weight::log(kept));
+    weight.of_size(boxed::<Schedule>() + INDEX_BYTES + definition + size_of_val(&*record.occurrences))
+}
+
 impl State {
     pub(crate) fn weigh_family(&mut self, it: &Family) {
         self.weight.add(family(it));
@@ -249,6 +269,7 @@ impl State {
                 let name = self.limits[&number].record.name.len() as u64;
                 Weight::both(OPTIONS_BYTES + name).of_size(boxed::<Limit>())
             }
+            ItemKind::Schedule => schedule(&self.schedules[&number]),
             ItemKind::Note => {
                 Weight::both(self.notes[number].text.len() as u64).of_size(size_of::<Note>() + INDEX_BYTES)
             }

@@ -19,7 +19,7 @@ fn log_and_live(play: &mut Play) -> (u64, u64) {
 #[test]
 fn live_bytes_are_what_the_log_needs() {
     let long = "x".repeat(1_000);
-    let rows: [(&str, Vec<String>); 13] = [
+    let rows: [(&str, Vec<String>); 15] = [
         ("plain", vec!["enqueue q {n}".into()]),
         ("with keys", vec!["enqueue q {n} group=g{n} key=k{n} dedup=d{n}:1h biz=b{n} attempts=3".into()]),
         ("payload", vec![format!("enqueue q {{n}} payload={long}")]),
@@ -34,6 +34,15 @@ fn live_bytes_are_what_the_log_needs() {
         (
             "acked and gone",
             vec!["queue q keep=0s".into(), "enqueue q {n}".into(), "receive q".into(), "ack {n}".into()],
+        ),
+        ("schedule", vec![format!("schedule s{{n}} q every=1s text={long}")]),
+        (
+            "occurrences",
+            ["schedule s{n} q every=1s", "pause schedule s{n}"]
+                .into_iter()
+                .chain(["+1s fire s{n} j{n}"; 30])
+                .map(String::from)
+                .collect(),
         ),
         ("task", vec![format!("replay q all patch={long} reason={long}"), format!("purge q reason={long}")]),
     ];

@@ -125,6 +125,7 @@ impl Play {
             "queue" | "defaults" => self.configure(&verb, &mut line),
             "limit" | "unlimit" => self.limit(&verb, &mut line),
             "limits" => self.limits(),
+            "schedule" | "unschedule" | "schedules" | "fire" | "run" | "occurrences" => self.schedule(&verb, &mut line),
             "receive" => self.receive(&mut line),
             "ack" | "fail" | "release" | "extend" => self.settle(&verb, &mut line),
             "giveback" => self.give_back(&line),
@@ -132,6 +133,7 @@ impl Play {
             "complete" | "abort" | "hold" => self.use_guard(&verb, &mut line),
             "cancel" => self.cancel(&mut line),
             "patch" => self.patch(&mut line),
+            "pause" | "resume" if line.flag("schedule") => self.pause_schedule(&verb, &mut line),
             "pause" | "resume" | "delete" => self.operate(&verb, &mut line),
             "purge" | "replay" | "discard" | "move" => self.start_task(&verb, &mut line),
             "task" | "canceltask" => self.task(&verb, &line),
@@ -168,6 +170,11 @@ impl Play {
 
     pub fn name(&self, id: JobId) -> String {
         self.names.iter().find(|(_, named)| **named == id).map_or_else(|| "?".into(), |(name, _)| name.clone())
+    }
+
+    /// Calls a job by this name, unless it has one.
+    pub fn call(&mut self, name: &str, id: JobId) {
+        self.names.entry(name.to_owned()).or_insert(id);
     }
 
     pub fn id(&self, name: &str) -> JobId {

@@ -267,7 +267,7 @@ fn admit(policies: &Policies, jobs: &[NewJob], single: bool) -> Result<Warned, P
 }
 
 /// What the core checks of a job by its queue's configuration.
-fn check_with(settings: &Settings, job: &NewJob, faults: &mut Faults) {
+pub(crate) fn check_with(settings: &Settings, job: &NewJob, faults: &mut Faults) {
     let limit = usize::try_from(settings.payload_max_bytes).unwrap_or(usize::MAX);
     if job.payload.len() > limit && job.payload.len() <= PAYLOAD_BYTES_MAX {
         faults.too_large("/payload", limit, job.payload.len());

@@ -8,11 +8,12 @@ mod job;
 mod jobs;
 pub(crate) mod limits;
 mod ndjson;
-mod new_job;
+pub(crate) mod new_job;
 mod operate;
 mod queues;
 mod receive;
 mod replays;
+mod schedules;
 mod settle;
 mod stats;
 mod types;
@@ -40,6 +41,8 @@ use crate::origin::PublicUrl;
 use crate::problem::{Code, Problem};
 use crate::reasons::Reasons;
 
+pub(crate) use enqueue::check_with;
+
 /// What every handler sees.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -60,6 +63,7 @@ pub(crate) struct Shared {
     /// True once the server stops; long polls end then.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) sqs: crate::sqs::Shared,
+    pub(crate) schedules: crate::schedules::Changed,
 }
 
 impl App {
@@ -107,6 +111,13 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(types::get, types::put, types::delete))
         .routes(routes!(limits::list))
         .routes(routes!(limits::get, limits::put, limits::delete))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get, schedules::put, schedules::delete))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::run))
+        .routes(routes!(schedules::next))
+        .routes(routes!(schedules::occurrences))
         .routes(routes!(guard::begin))
         .routes(routes!(guard::complete))
         .routes(routes!(guard::abort))

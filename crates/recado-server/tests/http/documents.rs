@@ -38,6 +38,13 @@ fn the_description_has_every_route_and_every_answer() {
         ("/v1/types/{type}/versions/{n}", "delete get put"),
         ("/v1/limits", "get"),
         ("/v1/limits/{limit}", "delete get put"),
+        ("/v1/schedules", "get"),
+        ("/v1/schedules/{schedule}", "delete get put"),
+        ("/v1/schedules/{schedule}/pause", "post"),
+        ("/v1/schedules/{schedule}/resume", "post"),
+        ("/v1/schedules/{schedule}/run", "post"),
+        ("/v1/schedules/{schedule}/next", "get"),
+        ("/v1/schedules/{schedule}/occurrences", "get"),
         ("/v1/audit", "get"),
         ("/v1/info", "get"),
         ("/v1/backup", "post"),
@@ -53,7 +60,7 @@ fn the_description_has_every_route_and_every_answer() {
         known.sort_unstable();
         assert_eq!(known.join(" "), methods, "{path}");
     }
-    assert_eq!(paths.len(), 36, "a route is missing in this test");
+    assert_eq!(paths.len(), 43, "a route is missing in this test");
     let mut ids = std::collections::BTreeSet::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().unwrap() {
@@ -91,9 +98,17 @@ fn the_description_knows_the_fields_of_a_job() {
     let server = Server::start();
     let document = server.json("GET", "/openapi.json", "").expect(200);
     let id = server.enqueue("q", r#"{"type":"t"}"#).remove(0);
-    for (schema, object) in
-        [("Job", server.job(&id)), ("Stats", server.json("GET", "/v1/queues/q/stats", "").expect(200))]
-    {
+    let schedule = r#"{"queue":"q","job":{"type":"t"},"cron":"0 0 1 1 *"}"#;
+    server.json("PUT", "/v1/schedules/s", schedule).expect(201);
+    let ran = server.json("POST", "/v1/schedules/s/run", "").expect(200);
+    let schedule = server.json("GET", "/v1/schedules/s", "").expect(200);
+    for (schema, object) in [
+        ("Job", server.job(&id)),
+        ("Stats", server.json("GET", "/v1/queues/q/stats", "").expect(200)),
+        ("ScheduleConfig", schedule["config"].clone()),
+        ("Schedule", schedule),
+        ("Occurrence", ran),
+    ] {
         let known = document["components"]["schemas"][schema]["properties"].as_object().unwrap();
         for field in object.as_object().unwrap().keys() {
             assert!(known.contains_key(field), "{schema}.{field}");

@@ -40,6 +40,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         sqs: SqsConfig::default(),
         limits: BTreeMap::new(),
         types: BTreeMap::new(),
+        schedules: BTreeMap::new(),
     }
 }
 
@@ -116,7 +117,13 @@ impl Server {
 
     pub(crate) fn reload(&self, queues: &BTreeMap<String, QueueOptions>) -> Result<(), StartError> {
         let running = self.running.as_ref().unwrap();
-        self.runtime.block_on(running.reload(QueueOptions::default(), queues, &BTreeMap::new(), &BTreeMap::new()))
+        self.runtime.block_on(running.reload(
+            QueueOptions::default(),
+            queues,
+            &BTreeMap::new(),
+            &BTreeMap::new(),
+            &BTreeMap::new(),
+        ))
     }
 
     /// Begins the stop, and gives back what waits for its end.

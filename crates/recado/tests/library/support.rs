@@ -93,6 +93,7 @@ pub(crate) async fn serve(dir: &Path) -> Running {
         sqs: recado_server::SqsConfig::default(),
         limits: BTreeMap::new(),
         types: BTreeMap::new(),
+        schedules: BTreeMap::new(),
     };
     recado_server::start(config).await.unwrap()
 }
