@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, completions, deliver, dlq, enqueue, jobs, log, queues, receive, schedules, serve, settle, types, version,
-    work,
+    backup, completions, deliver, dlq, doctor, enqueue, init, jobs, log, queues, receive, schedules, serve, settle,
+    types, version, work,
 };
 use crate::demo;
 use crate::failure::Outcome;
@@ -54,6 +54,10 @@ pub(crate) enum Command {
     Schedules(Box<schedules::Args>),
     /// Dead letters: list, show, replay, discard
     Dlq(Box<dlq::Args>),
+    /// Look at the operating checklist of a server, or of a configuration file
+    Doctor(doctor::Args),
+    /// Write a commented recado.toml, a runbook, and a section for the contributor guide
+    Init(init::Args),
     /// Check or repair the log of a stopped server
     Log(log::Args),
     /// Copy a data directory
@@ -80,6 +84,8 @@ impl Command {
             Self::Types(args) => types::run(&args, ui),
             Self::Schedules(args) => schedules::run(&args, ui),
             Self::Dlq(args) => dlq::run(&args, ui),
+            Self::Doctor(args) => doctor::run(&args, ui),
+            Self::Init(args) => init::run(&args, ui),
             Self::Log(args) => log::run(&args, ui),
             Self::Backup(args) => backup::run(&args, ui),
             Self::Version => version::run(ui),

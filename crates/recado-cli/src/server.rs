@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use recado_server::StartError;
 use recado_server::options::FieldError;
 use recado_shard::OpenError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::{Config, Durability, Queues};
 use crate::failure::{Exit, Failure};
@@ -34,6 +34,12 @@ pub(crate) fn check_schedule(name: &str, definition: &Value) -> Result<(), Optio
 fn told<T>(read: Result<T, Vec<FieldError>>) -> Result<(), OptionErrors> {
     let of = |error: FieldError| (error.pointer, error.message);
     read.map(drop).map_err(|errors| errors.into_iter().map(of).collect())
+}
+
+/// Judges what a file says of its queues, as `GET /v1/doctor` does.
+pub(crate) fn doctor(queues: &Queues) -> Result<Value, Failure> {
+    let checks = readable(recado_server::doctor::of_options(&queues.defaults, &queues.named))?;
+    Ok(json!({ "checks": checks }))
 }
 
 /// Checks a schema as `PUT /v1/types/{type}/versions/{n}` does.

@@ -224,6 +224,31 @@ pub struct DeadLetterOptions {
     /// Dead jobs at which producers are refused.
     #[n(2)]
     pub max: Option<u64>,
+    /// What to do about them.
+    #[n(3)]
+    pub runbook: Option<Runbook>,
+}
+
+/// What people do about dead jobs: review, correct, replay, discard.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Runbook {
+    /// The address of a page.
+    #[n(0)]
+    Link(#[n(0)] Box<str>),
+    /// The text itself.
+    #[n(1)]
+    Markdown(#[n(0)] Box<str>),
+}
+
+impl DeadLetterOptions {
+    /// The bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let runbook = match &self.runbook {
+            Some(Runbook::Link(text) | Runbook::Markdown(text)) => text.len(),
+            None => 0,
+        };
+        self.owner.as_deref().map_or(0, str::len) + runbook
+    }
 }
 
 /// What becomes of a job that holds what it should not.
@@ -389,9 +414,9 @@ impl QueueOptions {
     /// Upper bound of them in the log, in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
-        const FIXED_BYTES_MAX: usize = 384;
+        const FIXED_BYTES_MAX: usize = 400;
         let owner = self.owner.as_deref().map_or(0, str::len);
-        let dead_owner = self.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref()).map_or(0, str::len);
+        let dead_letter = self.dead_letter.as_ref().map_or(0, DeadLetterOptions::text_bytes);
         let sqs = self.sqs.as_ref().map_or(0, |sqs| {
             sqs.edge.len() + sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len()) + 4 * NUMBER_BYTES_MAX
         });
@@ -399,7 +424,7 @@ impl QueueOptions {
         let limits = self.limit_bytes();
         FIXED_BYTES_MAX
             + owner
-            + dead_owner
+            + dead_letter
             + allow
             + limits
             + sqs
@@ -443,6 +468,7 @@ pub struct Settings {
     pub dead_owner: Option<Box<str>>,
     pub max_replays: u32,
     pub dead_max: u64,
+    pub runbook: Option<Runbook>,
     pub payload_max_bytes: u64,
     pub fifo: Option<Fifo>,
     pub retention_ms: Option<u64>,
@@ -515,6 +541,7 @@ impl QueueOptions {
             dead_owner: pick!(dead_letter.owner).or_else(|| owner.clone()),
             max_replays: pick!(dead_letter.max_replays).unwrap_or(3),
             dead_max: pick!(dead_letter.max).unwrap_or(1_000_000),
+            runbook: pick!(dead_letter.runbook),
             payload_max_bytes: match retention_ms {
                 Some(_) => self.payload.as_ref().and_then(|payload| payload.max_size_bytes).unwrap_or(BODY_BYTES_MAX),
                 None => pick!(payload.max_size_bytes).unwrap_or(64 * 1024),

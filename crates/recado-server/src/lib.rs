@@ -8,6 +8,7 @@
 use recado_contract::{duration, faults, json, name, nearest, problem, size, time};
 
 mod connection;
+pub mod doctor;
 mod http;
 mod limits;
 mod metrics;

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::doctor::Place;
 use crate::http::{self, App, Shared};
 use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
@@ -197,6 +198,7 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
             Durability::Sync => "sync",
             Durability::Os => "os",
         },
+        place: Place { data: config.data_dir.clone(), is_synced: config.durability == Durability::Sync },
         gate: Gate::new(shard.clone(), schemas),
         rejected: Reasons::default(),
         warned: Reasons::default(),

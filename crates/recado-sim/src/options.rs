@@ -404,9 +404,9 @@ impl Setting {
             keep_completed: Some(KeepOptions { for_ms: Some(self.keep_for_ms), max: Some(self.keep_max) }),
             idempotency: Some(IdempotencyOptions { keep_ms: Some(self.key_keep_ms), ..Default::default() }),
             dead_letter: Some(DeadLetterOptions {
-                owner: None,
                 max_replays: Some(self.max_replays),
                 max: Some(self.dead_max),
+                ..Default::default()
             }),
             payload: self.payload_max.map(|max| PayloadOptions { max_size_bytes: Some(max), ..Default::default() }),
             sqs: (self.fifo || self.redrive.is_some()).then(|| Box::new(self.sqs())),

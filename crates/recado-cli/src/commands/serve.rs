@@ -77,7 +77,7 @@ async fn reload(running: &Running, config: &Config) {
         tracing::warn!("SIGHUP: there is no configuration file to read again");
         return;
     };
-    let applied = match config::reload(file) {
+    let applied = match config::read_queues(file) {
         Ok(queues) => running.reload(&queues).await,
         Err(failure) => Err(failure),
     };

@@ -2,6 +2,7 @@
 //! defaults. Every error names the layer its value came from.
 
 pub(crate) mod file;
+mod runbook;
 mod types;
 
 use std::collections::BTreeMap;
@@ -243,8 +244,8 @@ pub(crate) fn load(flags: &Flags) -> Result<Config, Failure> {
     })
 }
 
-/// The file's part, read again for a reload.
-pub(crate) fn reload(file: &Path) -> Result<Queues, Failure> {
+/// What a file says of queues.
+pub(crate) fn read_queues(file: &Path) -> Result<Queues, Failure> {
     queues(Some(&File::read(file)?))
 }
 
@@ -401,7 +402,9 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
         told(section, pointer, server::check_options(options))?;
         known_limits(file, pointer, options)
     };
-    check("defaults", "/defaults", &file.defaults)?;
+    let defaults = runbook::read(file, "/defaults", &file.defaults)?;
+    check("defaults", "/defaults", &defaults)?;
+    let mut named = BTreeMap::new();
     let sections = [
         ("queue", "queues", &file.queues),
         ("limit", "limits", &file.limits),
@@ -415,7 +418,11 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
             }
             let section = format!("{section}.{name}");
             match what {
-                "queue" => check(&section, &pointer, options)?,
+                "queue" => {
+                    let options = runbook::read(file, &pointer, options)?;
+                    check(&section, &pointer, &options)?;
+                    named.insert(name.clone(), options);
+                }
                 "limit" => told(&section, &pointer, server::check_limit(options))?,
                 _ => told(&section, &pointer, server::check_schedule(name, options))?,
             }
@@ -423,8 +430,8 @@ fn queues(file: Option<&File>) -> Result<Queues, Failure> {
     }
     Ok(Queues {
         file: Some(file.path.clone()),
-        defaults: file.defaults.clone(),
-        named: file.queues.clone(),
+        defaults,
+        named,
         limits: file.limits.clone(),
         schedules: file.schedules.clone(),
         types: types::read(file)?,

@@ -10,6 +10,7 @@ mod config;
 mod damage;
 mod demo;
 mod directory;
+mod doctor;
 mod faults;
 mod fixtures;
 mod promises;

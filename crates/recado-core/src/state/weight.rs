@@ -177,8 +177,8 @@ const fn boxed<T>() -> usize {
 
 fn queue(record: &QueueRecord) -> Weight {
     let options = &record.options;
-    let dead_owner = options.dead_letter.as_ref().and_then(|dead| dead.owner.as_deref());
-    let texts = text(options.owner.as_deref()) + text(dead_owner) + text(record.paused_reason.as_deref());
+    let dead_letter = options.dead_letter.as_ref().map_or(0, |dead| dead.text_bytes() as u64);
+    let texts = text(options.owner.as_deref()) + dead_letter + text(record.paused_reason.as_deref());
     let list = delays(options.backoff.as_ref().map(|backoff| &backoff.curve));
     let sqs = options.sqs.as_ref().map_or(0, |sqs| {
         let target = sqs.redrive.as_ref().map_or(0, |redrive| redrive.target.len());

@@ -63,9 +63,9 @@ pub fn options(policy: &Policy) -> QueueOptions {
         keep_completed: Some(KeepOptions { for_ms: Some(policy.keep), max: None }),
         idempotency: Some(IdempotencyOptions { keep_ms: Some(policy.key_keep), ..Default::default() }),
         dead_letter: Some(DeadLetterOptions {
-            owner: None,
             max_replays: Some(policy.max_replays),
             max: Some(policy.dead_max as u64),
+            ..Default::default()
         }),
         ..QueueOptions::default()
     }

@@ -173,9 +173,9 @@ pub fn queue_options(line: &mut Line) -> QueueOptions {
         keep_completed: keep,
         idempotency: idem,
         dead_letter: Some(DeadLetterOptions {
-            owner: None,
             max_replays: line.take_as("maxreplays", number),
             max: line.take_as("deadmax", number),
+            ..Default::default()
         }),
         sqs: sqs(line),
         pace: pace.boxed(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 mod dead;
+mod doctor;
 mod enqueue;
 mod guard;
 mod job;
@@ -36,12 +37,14 @@ use tokio::sync::watch;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::doctor::Place;
 use crate::openapi;
 use crate::origin::PublicUrl;
 use crate::problem::{Code, Problem};
 use crate::reasons::Reasons;
 
 pub(crate) use enqueue::check_with;
+pub(crate) use stats::visibility_warning;
 
 /// What every handler sees.
 #[derive(Clone)]
@@ -52,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) create_queues: bool,
     pub(crate) public: Option<PublicUrl>,
     pub(crate) durability: &'static str,
+    /// Where the server runs.
+    pub(crate) place: Place,
     /// What each queue asks of its jobs.
     pub(crate) gate: Gate,
     /// Refused requests.
@@ -126,6 +131,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(replays::get, replays::cancel))
         .routes(routes!(operate::audit))
         .routes(routes!(operate::info))
+        .routes(routes!(doctor::doctor))
         .routes(routes!(operate::backup))
         .routes(routes!(operate::healthz))
         .routes(routes!(operate::readyz))

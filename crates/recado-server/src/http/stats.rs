@@ -163,7 +163,7 @@ impl StatsBody {
                 visibility_timeout: choice(stats.visibility, stats.timings.iter().find(|timing| timing.is_measured)),
                 types: stats.timings.iter().map(|timing| TypeChoiceBody::new(stats.visibility, timing)).collect(),
             },
-            warnings: stats.timings.iter().filter_map(|timing| warning(stats.visibility, timing)).collect(),
+            warnings: stats.timings.iter().filter_map(|timing| visibility_warning(stats.visibility, timing)).collect(),
             held_back: by_word(stats.held_back.iter().map(|(reason, n)| (reason.word(), *n))),
             rate: stats.rate.map(RateFiguresBody::new),
             limits: stats.limits.iter().map(LimitFiguresBody::from).collect(),
@@ -209,7 +209,7 @@ fn choice(set: Visibility, timing: Option<&TimingView>) -> ChoiceBody {
 const LONG_RUN_MS: u64 = 300_000;
 
 /// What does not go with how long jobs of a type take.
-fn warning(set: Visibility, timing: &TimingView) -> Option<String> {
+pub(crate) fn visibility_warning(set: Visibility, timing: &TimingView) -> Option<String> {
     if !timing.is_measured {
         return None;
     }

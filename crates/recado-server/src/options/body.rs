@@ -1,8 +1,8 @@
 //! The fields of a queue's options, and how they are written.
 
 use recado_core::{
-    Backoff, BackoffCurve, BreakerOptions, Jitter, LimitOptions, OnDead, OnFinding, QueueOptions, RateLimit, Settings,
-    Visibility,
+    Backoff, BackoffCurve, BreakerOptions, Jitter, LimitOptions, OnDead, OnFinding, QueueOptions, RateLimit, Runbook,
+    Settings, Visibility,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -222,24 +222,38 @@ pub(crate) struct KeepBody {
 
 impl<'de> Deserialize<'de> for KeepField {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> serde::de::Visitor<'de> for Either {
-            type Value = KeepField;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a duration or {for, max}")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<KeepField, E> {
-                Ok(KeepField::For(text.to_owned()))
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<KeepField, A::Error> {
-                KeepBody::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(KeepField::Both)
-            }
-        }
-        deserializer.deserialize_any(Either)
+        text_or(deserializer, "a duration or {for, max}", Self::For, Self::Both)
     }
+}
+
+/// Reads a text or an object. Serde's own way of doing so would not say which field of the object is wrong.
+fn text_or<'de, D: serde::Deserializer<'de>, B: Deserialize<'de>, F>(
+    deserializer: D,
+    expected: &'static str,
+    short: fn(String) -> F,
+    long: fn(B) -> F,
+) -> Result<F, D::Error> {
+    struct Either<B, F> {
+        expected: &'static str,
+        short: fn(String) -> F,
+        long: fn(B) -> F,
+    }
+    impl<'de, B: Deserialize<'de>, F> serde::de::Visitor<'de> for Either<B, F> {
+        type Value = F;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.expected)
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<F, E> {
+            Ok((self.short)(text.to_owned()))
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<F, A::Error> {
+            B::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(self.long)
+        }
+    }
+    deserializer.deserialize_any(Either { expected, short, long })
 }
 
 /// Idempotency keys.
@@ -272,6 +286,44 @@ pub(crate) struct DeadLetterBody {
     /// Dead jobs at which producers are refused; 1,000,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max: Option<u64>,
+    /// What people do about them: review, correct, replay, discard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) runbook: Option<RunbookField>,
+}
+
+/// What people do about dead jobs: the address of a page, or `{markdown}`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = Runbook)]
+pub(crate) enum RunbookField {
+    /// http or https.
+    Link(String),
+    /// The text itself.
+    Text(RunbookBody),
+}
+
+/// The text of a runbook.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RunbookText)]
+pub(crate) struct RunbookBody {
+    /// Up to 32 KiB.
+    pub(crate) markdown: String,
+}
+
+impl<'de> Deserialize<'de> for RunbookField {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_or(deserializer, "an address or {markdown}", Self::Link, Self::Text)
+    }
+}
+
+impl From<&Runbook> for RunbookField {
+    fn from(runbook: &Runbook) -> Self {
+        match runbook {
+            Runbook::Link(link) => Self::Link(link.to_string()),
+            Runbook::Markdown(text) => Self::Text(RunbookBody { markdown: text.to_string() }),
+        }
+    }
 }
 
 /// Payloads.
@@ -442,6 +494,7 @@ impl From<&QueueOptions> for OptionsBody {
                 owner: dead.owner.as_deref().map(str::to_owned),
                 max_replays: dead.max_replays.map(u64::from),
                 max: dead.max,
+                runbook: dead.runbook.as_ref().map(RunbookField::from),
             }),
             payload: options.payload.as_ref().map(|payload| PayloadBody {
                 max_size: payload.max_size_bytes.map(size::text),
@@ -494,6 +547,7 @@ impl From<&Settings> for OptionsBody {
                 owner: settings.dead_owner.as_deref().map(str::to_owned),
                 max_replays: Some(settings.max_replays.into()),
                 max: Some(settings.dead_max),
+                runbook: settings.runbook.as_ref().map(RunbookField::from),
             }),
             payload: Some(PayloadBody {
                 max_size: Some(size::text(settings.payload_max_bytes)),

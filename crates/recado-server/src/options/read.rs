@@ -3,7 +3,7 @@
 use recado_contract::gate::check_allow;
 use recado_core::{
     Backoff, BackoffCurve, BreakerOptions, DeadLetterOptions, GroupOptions, IdempotencyOptions, Jitter, KeepOptions,
-    LimitOptions, OnDead, PaceOptions, PayloadOptions, QUEUE_LIMITS_MAX, QueueOptions, RateLimit, Visibility,
+    LimitOptions, OnDead, PaceOptions, PayloadOptions, QUEUE_LIMITS_MAX, QueueOptions, RateLimit, Runbook, Visibility,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::FieldError;
 use super::body::{
     BackoffBody, BackoffKind, BreakerBody, JitterWord, KeepBody, KeepField, LimitBody, OnDeadWord, OptionsBody,
-    RateBody,
+    RateBody, RunbookBody, RunbookField,
 };
 use crate::faults::Faults;
 use crate::json;
@@ -26,6 +26,10 @@ const IN_FLIGHT_MAX: u64 = 1_000_000;
 /// Jobs, keys or dead jobs of one queue.
 const COUNT_MAX: u64 = 1_000_000_000;
 const REPLAYS_MAX: u64 = 1_000;
+/// A web address, in bytes.
+const LINK_BYTES_MAX: usize = 2 << 10;
+/// The text of a runbook, in bytes.
+const RUNBOOK_BYTES_MAX: usize = 32 << 10;
 
 /// Reads the options of a queue.
 pub(super) fn options(value: &Value) -> Result<QueueOptions, Vec<FieldError>> {
@@ -107,6 +111,7 @@ fn convert(body: OptionsBody, faults: &mut Faults) -> QueueOptions {
             owner: owner(dead.owner, "/deadLetter/owner", faults),
             max_replays: small(dead.max_replays, "/deadLetter/maxReplays", 0, REPLAYS_MAX, faults),
             max: count(dead.max, "/deadLetter/max", 1, faults),
+            runbook: dead.runbook.map(|field| runbook(field, faults)),
         }),
         // It is set through SQS; what is there stays.
         sqs: None,
@@ -265,6 +270,28 @@ fn max_size(text: Option<&str>, faults: &mut Faults) -> Option<u64> {
     None
 }
 
+fn runbook(field: RunbookField, faults: &mut Faults) -> Runbook {
+    let (pointer, is_good, runbook) = match field {
+        RunbookField::Link(link) => {
+            let rest = link.strip_prefix("https://").or_else(|| link.strip_prefix("http://"));
+            let is_address = rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace));
+            ("", is_address && link.len() <= LINK_BYTES_MAX, Runbook::Link(link.into()))
+        }
+        RunbookField::Text(RunbookBody { markdown }) => {
+            let is_good = !markdown.trim().is_empty() && markdown.len() <= RUNBOOK_BYTES_MAX;
+            ("/markdown", is_good, Runbook::Markdown(markdown.into()))
+        }
+    };
+    if !is_good {
+        let why = format!(
+            "a runbook is an http or https address of up to {LINK_BYTES_MAX} bytes, or {{\"markdown\": \"...\"}} of up \
+             to {RUNBOOK_BYTES_MAX} bytes"
+        );
+        faults.at(&format!("/deadLetter/runbook{pointer}"), why);
+    }
+    runbook
+}
+
 fn owner(text: Option<String>, pointer: &str, faults: &mut Faults) -> Option<Box<str>> {
     let text = text?;
     if text.trim().is_empty() || text.len() > KEY_BYTES_MAX || text.chars().any(char::is_control) {
@@ -319,6 +346,8 @@ mod tests {
             json!({"breaker": {"failureRate": 0.25, "window": "1m", "minJobs": 5, "coolDown": "10s"}}),
             json!({"rateLimit": {"jobs": 10, "per": "1s", "burst": 1}, "groups": {"rateLimit": {"jobs": 1, "per": "1h"}}}),
             json!({"deadLetter": {"owner": "x", "maxReplays": 0, "max": 1}, "payload": {"maxSize": "1MiB"}}),
+            json!({"deadLetter": {"runbook": "https://example.org/runbooks/email"}}),
+            json!({"deadLetter": {"runbook": {"markdown": "# Review"}}}),
         ] {
             let options = parse(&value).unwrap();
             assert_eq!(to_json(&options), value);
@@ -349,6 +378,9 @@ mod tests {
             (json!({"keepCompleted": 3}), "/keepCompleted"),
             (json!({"keepCompleted": {"fro": "1h"}}), "/keepCompleted/fro"),
             (json!({"payload": {"maxSize": "2MiB"}}), "/payload/maxSize"),
+            (json!({"deadLetter": {"runbook": "runbook.md"}}), "/deadLetter/runbook"),
+            (json!({"deadLetter": {"runbook": {"markdown": " "}}}), "/deadLetter/runbook/markdown"),
+            (json!({"deadLetter": {"runbook": {"text": "x"}}}), "/deadLetter/runbook/text"),
             (json!({"payload": {"secrets": "refuse"}}), "/payload/secrets"),
             (json!({"payload": {"allow": ["/payload/a", "b"]}}), "/payload/allow/1"),
             (json!({"rateLimit": {"jobs": 0, "per": "1s"}}), "/rateLimit/jobs"),
