@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 exec </dev/null
 
 scripts/setup.sh build
-if ! cargo +nightly --version >/dev/null 2>&1; then
+# Whoever has none is told so: rustup would fetch one unasked.
+if ! RUSTUP_AUTO_INSTALL=0 cargo +nightly --version >/dev/null 2>&1; then
     echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly" >&2
     echo "without one, RECADO_LONG=1 cargo test -p recado-fuzz tries random changes of the corpus" >&2
     exit 69
