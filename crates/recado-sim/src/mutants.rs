@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use recado_mutants::Mutant;
-use recado_sim::mistakes::Seeds;
+use recado_sim::mistakes::{Seeds, quieten};
 
 /// Places to begin at, so far from each other that none comes to another's.
 const TRIES: [u64; 20] = {
@@ -21,8 +21,7 @@ const SEEDS_MAX: u64 = 2_000;
 
 /// Prints a line of the table in `docs/reliability.md` for each mistake of these names, or for all.
 pub(crate) fn measure(names: &[&str]) -> ExitCode {
-    // A server that breaks off tells it by a panic, which is caught.
-    std::panic::set_hook(Box::new(|_| {}));
+    quieten();
     println!("| mistake | found as | median seeds |\n|---|---|---|");
     let is_wanted = |mutant: &&Mutant| names.is_empty() || names.contains(&format!("{mutant:?}").as_str());
     let (mut seeds, mut missed) = (Seeds::default(), 0);

@@ -88,6 +88,8 @@ pub struct JobOptions {
     pub dedup_keys: u64,
     pub keys: u64,
     pub guard_keys: u64,
+    /// The longest hold of such a key.
+    pub hold_ms_max: u64,
     /// Percent of begins under such a key with an `attemptId`.
     pub guard_attempts: u64,
     /// Percent of deliveries in whose course work of the job is begun.
@@ -456,6 +458,7 @@ impl JobOptions {
             dedup_keys: sometimes(random, 40, 3, 0),
             keys: sometimes(random, 45, 4, 0),
             guard_keys: sometimes(random, 25, 2, 0),
+            hold_ms_max: random.pick(&[1_000, 3_000, 20_000]),
             guard_attempts: random.pick(&[0, 50]),
             job_guards: random.pick(&[0, 0, 0, 40]),
             expiry: random.percent(15),
@@ -551,7 +554,7 @@ impl ServerOptions {
             durability: sometimes(random, 10, Durability::Os, Durability::Sync),
             segment_bytes: 256 << 10,
             window: random.pick(&[1, 2, 8, 8]),
-            memory_bytes: if random.percent(5) { random.pick(&[25_000, 40_000]) } else { 1 << 30 },
+            memory_bytes: if random.percent(8) { random.pick(&[15_000, 25_000, 40_000]) } else { 1 << 30 },
             cache_bytes: sometimes(random, 50, 1 << 20, 0),
             requests_max: sometimes(random, 5, 2, 1_000),
             disk: random.pick(&[100, 5 * MILLI, 50 * MILLI]),

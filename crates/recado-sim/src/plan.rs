@@ -267,7 +267,7 @@ impl Author<'_> {
         let begin = Begin {
             queue,
             key: random.below(self.options.jobs.guard_keys),
-            hold_ms: random.between(100, 3_000),
+            hold_ms: random.between(100, self.options.jobs.hold_ms_max),
             ttl_ms: random.pick(&[2_000, 3_600_000]),
             attempt: random.percent(self.options.jobs.guard_attempts).then(|| random.next()),
             of: None,

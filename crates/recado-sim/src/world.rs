@@ -323,10 +323,16 @@ impl World<'_> {
         }
         match life {
             Life::GoesOn if !is_killed => {}
-            Life::Stopped if self.servers[server].close() => {
-                let down = self.stops[server].take().unwrap_or_else(|| self.again());
+            Life::Stopped => {
+                let is_closed = self.servers[server].close();
                 self.record(server, Event::Died);
-                self.plan(self.now + down, Due::Start(server));
+                if is_closed {
+                    let down = self.stops[server].take().unwrap_or_else(|| self.again());
+                    self.plan(self.now + down, Due::Start(server));
+                } else {
+                    self.work.crashes += 1;
+                    self.fall(server);
+                }
             }
             _ => {
                 self.fall(server);

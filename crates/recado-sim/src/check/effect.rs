@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use recado_core::JobState;
 
-use super::ledger::{Ledger, Said, Story};
+use super::ledger::{Hold, Ledger, Said, Story};
 use super::{Verdict, broken, hidden};
 use crate::script::{Micros, Request};
 
@@ -25,19 +25,20 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Verdict {
 }
 
 /// From when to when a delivery was surely in flight.
-pub(super) fn in_flight(ledger: &Ledger<'_>, job: &Story<'_>) -> Vec<(Micros, Micros, usize)> {
+pub(super) fn in_flight<'j>(ledger: &Ledger<'_>, job: &'j Story<'_>) -> Vec<(Micros, Micros, &'j Hold<'j>)> {
     let holds = job.holds.iter().filter(|hold| !hold.may_be_forgotten && !job.was_given_back);
     let spans = holds.map(|hold| {
         let until = hidden::hidden_until(ledger, job, hold, Micros::MAX);
         let ended = job.said.iter().filter(|said| said.what.fence == hold.job.fence && !said.is_extend());
         let ended = ended.map(|said| said.sent).min().unwrap_or(Micros::MAX);
-        (hold.at, until.min(ended), hold.op)
+        (hold.at, until.min(ended), hold)
     });
     spans.collect()
 }
 
 fn apart(ledger: &Ledger<'_>, jobs: &[&Story<'_>]) -> Verdict {
-    let mut spans: Vec<(Micros, Micros, usize)> = jobs.iter().flat_map(|job| in_flight(ledger, job)).collect();
+    let spans = jobs.iter().flat_map(|job| in_flight(ledger, job));
+    let mut spans: Vec<(Micros, Micros, usize)> = spans.map(|(from, to, hold)| (from, to, hold.op)).collect();
     spans.retain(|(from, to, _)| from < to);
     spans.sort_unstable();
     for (index, (_, to, op)) in spans.iter().enumerate() {

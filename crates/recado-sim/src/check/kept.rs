@@ -219,8 +219,13 @@ fn overlooked(ledger: &Ledger<'_>) -> Verdict {
                 job.spec.group.is_none() && job.spec.key.is_none() && !job.was_given_back
             };
             // What is held until somebody else ends, or until a breaker is half open, may be free since just now.
-            let setting = ledger.setting(list.queue().unwrap_or(0));
-            let is_held = setting.in_flight.is_some() || setting.breaker.is_some() || !setting.limits.is_empty();
+            let place = (list.server, list.queue().unwrap_or(0));
+            let setting = ledger.setting(place.1);
+            // A queue that was made anew hides what it hands out for longer, which may have ended just now.
+            let is_held = ledger.may_be_deleted(place)
+                || setting.in_flight.is_some()
+                || setting.breaker.is_some()
+                || !setting.limits.is_empty();
             ledger.jobs.get(id).is_some_and(is_plain) && !is_held
         };
         let late = |job: &&Listed| job.ready_for_ms.is_some_and(|ms| ms > PROMPT_MS) && is_free(&job.id);

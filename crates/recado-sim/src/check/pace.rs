@@ -107,11 +107,10 @@ impl<'a> Seen<'a> {
 
     fn note_flights(&mut self) {
         for job in self.ledger.jobs.values().filter(|job| job.server == self.server) {
-            for (from, to, op) in effect::in_flight(self.ledger, job).into_iter().filter(|(from, to, _)| from < to) {
-                let Some(queue) = self.ledger.ops[op].queue() else { continue };
+            for (from, to, hold) in effect::in_flight(self.ledger, job).into_iter().filter(|(from, to, _)| from < to) {
+                let Some(queue) = self.ledger.ops[hold.op].queue() else { continue };
                 self.spans.push((from, to, queue, job.spec.group.filter(|_| queue == job.queue)));
-                let own = job.holds.iter().filter(|hold| hold.op == op);
-                self.ends.extend(own.map(|hold| (&*hold.job.receipt, to)));
+                self.ends.insert(&hold.job.receipt, to);
             }
         }
     }
