@@ -23,6 +23,10 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CHUNK_TIME_MAX: Duration = Duration::from_millis(50);
 /// Between two bytes of a stream.
 pub(crate) const LINE_GAP_MAX: Duration = Duration::from_secs(30);
+/// Readers of events at one time.
+pub(crate) const EVENT_READERS_MAX: usize = 1_000;
+/// Queues that one of them may name.
+pub(crate) const EVENT_QUEUES_MAX: usize = 100;
 /// How long others wait for work under a key that did not say.
 pub(crate) const GUARD_HOLD_MS_DEFAULT: u64 = 60_000;
 /// How long the result of work under a key is kept that did not say.

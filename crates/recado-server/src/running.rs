@@ -1,6 +1,7 @@
 //! A server from its start to its end.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -207,6 +208,7 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
         stopping: stopping.clone(),
         sqs: sqs::Shared::new(config.sqs),
         schedules: schedules::Changed::default(),
+        events: http::events::Shared::new(RandomState::new().build_hasher().finish()),
     });
     let firing = tokio::spawn(schedules::run(app.clone()));
     let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));

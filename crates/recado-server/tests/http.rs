@@ -19,6 +19,8 @@ mod dead;
 mod documents;
 #[path = "http/enqueue.rs"]
 mod enqueue;
+#[path = "http/events.rs"]
+mod events;
 #[path = "http/guards.rs"]
 mod guards;
 #[path = "http/invalid.rs"]

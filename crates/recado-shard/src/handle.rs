@@ -14,6 +14,7 @@ use recado_log::Backup;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Unread};
+use crate::feed::Listener;
 use crate::fill::{self, FilledJob, Moved, Pattern, Unreadable};
 use crate::guard::DeliveryGuard;
 use crate::inbox::{Gate, Promise, Request, SettleRequest};
@@ -128,6 +129,14 @@ impl Handle {
     /// [`Error`].
     pub async fn wait_job(&self, id: JobId, wait: Duration) -> Result<JobView, Error> {
         self.ask(|promise| Request::WaitJob { id, wait, promise }).await
+    }
+
+    /// Listens to what happens from now on: to all jobs, or to everything of one.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn listen(&self, job: Option<JobId>) -> Result<Listener, Error> {
+        self.ask(|promise| Request::Listen(job, promise)).await.map(|listener| *listener)
     }
 
     /// Starts a bulk action and answers when it has ended. It goes on if this is dropped.

@@ -15,6 +15,7 @@ use recado_core::{Answer, Command, JobId, JobView, NewTask, Query, Rejection, Re
 use tokio::sync::oneshot;
 
 use crate::error::Error;
+use crate::feed::Listener;
 use crate::tasks::Patched;
 use crate::trim::Fetched;
 use crate::waiters::ReceiveRequest;
@@ -31,9 +32,15 @@ pub(crate) enum Request {
     Query(Query, Promise<Answer>),
     Settle(SettleRequest),
     Receive(Box<ReceiveRequest>),
-    WaitJob { id: JobId, wait: Duration, promise: Promise<JobView> },
+    WaitJob {
+        id: JobId,
+        wait: Duration,
+        promise: Promise<JobView>,
+    },
     RunTask(NewTask, Promise<TaskView>),
     WaitTask(u64, Promise<TaskView>),
+    /// To all jobs, or to one.
+    Listen(Option<JobId>, Promise<Box<Listener>>),
 }
 
 /// Entries not yet decided stand in reverse, so that the next one is popped.
@@ -45,9 +52,15 @@ pub(crate) struct SettleRequest {
 
 /// What the shard tells itself.
 pub(crate) enum Internal {
-    GiveBack { job: JobId, nonce: u64, delay_ms: Option<u64> },
+    GiveBack {
+        job: JobId,
+        nonce: u64,
+        delay_ms: Option<u64>,
+    },
     Copies(Fetched),
     Patched(Box<Patched>),
+    /// A listener has left.
+    Unlisten(Option<JobId>),
 }
 
 /// Wakes the writer's thread, once there is one.

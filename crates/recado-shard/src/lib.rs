@@ -15,6 +15,7 @@
 mod cache;
 mod clock;
 mod error;
+mod feed;
 mod fill;
 mod guard;
 mod handle;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use clock::{Clock, Entropy, SystemClock, SystemEntropy};
 pub use error::{Error, OpenError};
+pub use feed::{Heard, LISTEN_AFTER, Listener, TOLD_MAX, Told};
 pub use fill::{FilledJob, Part, Unreadable};
 pub use guard::DeliveryGuard;
 pub use handle::{BackupError, Handle, Received};

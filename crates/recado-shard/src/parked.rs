@@ -12,6 +12,7 @@ use recado_core::{Answer, Delivered, HeldBack, JobId, JobView, Reply, TaskView};
 use recado_mutants::{Mutant, active};
 
 use crate::error::Error;
+use crate::feed::Listener;
 use crate::guard::DeliveryGuard;
 use crate::inbox::{Outcomes, Promise};
 use crate::shared::Shared;
@@ -38,6 +39,7 @@ pub(crate) enum Outgoing {
     Received(Promise<(Decided, DeliveryGuard)>, Result<Decided, Error>),
     Job(Promise<JobView>, Result<JobView, Error>),
     Task(Promise<TaskView>, Result<TaskView, Error>),
+    Listening(Promise<Box<Listener>>, Result<Box<Listener>, Error>),
 }
 
 impl Outgoing {
@@ -49,6 +51,7 @@ impl Outgoing {
             Self::Settled(promise, outcomes) => drop(promise.send(Ok(outcomes))),
             Self::Job(promise, job) => drop(promise.send(job)),
             Self::Task(promise, task) => drop(promise.send(task)),
+            Self::Listening(promise, listener) => drop(promise.send(listener)),
             Self::Received(promise, decided) => drop(promise.send(decided.map(|decided| {
                 let held = if decided.repeated { &[][..] } else { &decided.jobs };
                 let guard = DeliveryGuard::new(shared, held);
@@ -65,6 +68,7 @@ impl Outgoing {
             Self::Received(promise, _) => drop(promise.send(Err(error))),
             Self::Job(promise, _) => drop(promise.send(Err(error))),
             Self::Task(promise, _) => drop(promise.send(Err(error))),
+            Self::Listening(promise, _) => drop(promise.send(Err(error))),
         }
     }
 

@@ -57,6 +57,14 @@ impl Shard {
                 self.watchers.add_task(task, promise);
                 Ok(None)
             }
+            Request::Listen(_, promise) if self.is_stopping() => {
+                drop(promise.send(Err(Error::Stopping)));
+                Ok(None)
+            }
+            Request::Listen(job, promise) => {
+                self.listen(now, job, promise);
+                Ok(None)
+            }
             Request::Query(query, promise) => {
                 if !promise.is_closed() {
                     let answer = self.writer.answer(now, &query).map_err(Error::Rejected);
@@ -216,7 +224,7 @@ impl Shard {
         Ok(None)
     }
 
-    fn view(&self, now: Now, id: JobId) -> Result<JobView, Rejection> {
+    pub(crate) fn view(&self, now: Now, id: JobId) -> Result<JobView, Rejection> {
         match self.writer.answer(now, &Query::Job(id))? {
             Answer::Job(view) => Ok(*view),
             other => unreachable!("asked for a job, not {other:?}"),
@@ -283,6 +291,7 @@ impl Request {
             Self::Receive(receive) => drop(receive.promise.send(Err(error))),
             Self::WaitJob { promise, .. } => drop(promise.send(Err(error))),
             Self::RunTask(_, promise) | Self::WaitTask(_, promise) => drop(promise.send(Err(error))),
+            Self::Listen(_, promise) => drop(promise.send(Err(error))),
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::cache::Cache;
 use crate::clock::{Clock, Entropy, Now, SystemClock, SystemEntropy, Timekeeper};
 use crate::error::{Error, OpenError};
+use crate::feed::{Feed, Listeners};
 use crate::guard::Repeats;
 use crate::handle::Handle;
 use crate::inbox::{Bell, Gate, Inbox, Internal, Request};
@@ -112,6 +113,7 @@ pub struct Shard {
     pub(crate) backlog: VecDeque<Request>,
     pub(crate) waiters: Waiters,
     pub(crate) watchers: Watchers,
+    pub(crate) listeners: Listeners,
     pub(crate) tasks: Tasks,
     pub(crate) trimmer: Trimmer,
     pub(crate) repeats: Repeats,
@@ -164,6 +166,7 @@ impl Shard {
             workers: options.workers,
             secret: OnceLock::new(),
             failed: watch::Sender::new(None),
+            feed: Feed::default(),
             status: Mutex::new(Status { memory_limit_bytes: options.memory_bytes, ..Status::default() }),
             unreadable: AtomicU64::new(0),
             unreadable_told: Mutex::default(),
@@ -189,6 +192,7 @@ impl Shard {
             backlog: VecDeque::new(),
             waiters: Waiters::default(),
             watchers: Watchers::default(),
+            listeners: Listeners::default(),
             tasks: Tasks::default(),
             trimmer: Trimmer::default(),
             repeats: Repeats::default(),
@@ -255,6 +259,7 @@ impl Shard {
     fn turn(&mut self) -> Result<Next, recado_log::Error> {
         let (now, stepped) = self.time.read();
         self.writer.deliver(now)?;
+        self.tell_news();
         self.take(now);
         let (tick_again, no_room) = match self.step_clock(now, stepped)? {
             true => self.work(now)?,
@@ -271,9 +276,11 @@ impl Shard {
         self.writer.shared.config_version.store(version, Ordering::Release);
         // The log may have worked within the submit.
         self.writer.deliver(Now { elapsed: self.time.elapsed(), ..now })?;
+        self.tell_news();
         self.show_status(now);
         if self.phase == Phase::Stopped && self.writer.is_idle() {
             self.phase = Phase::Ended;
+            self.writer.shared.feed.end();
             return Ok(Next::Ended);
         }
         Ok(self.next(now, tick_again, no_room))
@@ -293,7 +300,7 @@ impl Shard {
         no_room |= self.trim(now, self.last_request)?;
         self.make_space(now)?;
         self.serve_watchers(now);
-        self.tell_breakers();
+        self.note_news(now);
         self.forget_queues();
         self.save_figures(now)?;
         self.advance_stop(now)?;
@@ -339,6 +346,7 @@ impl Shard {
             match internal {
                 Internal::Copies(fetched) => self.trimmer.add_fetched(fetched, now),
                 Internal::Patched(patched) => self.tasks.add_patched(*patched),
+                Internal::Unlisten(job) => self.unlisten(now, job),
                 Internal::GiveBack { nonce, .. } if self.repeats.has(nonce) => {}
                 Internal::GiveBack { job, nonce, delay_ms } => {
                     let command = Command::GiveBack { job, nonce, delay_ms };
@@ -369,13 +377,6 @@ impl Shard {
         match self.writer.run(now, &Command::Tick) {
             Ok(Reply::Ticked { more }) => Ok((more, false)),
             other => unreachable!("a tick answers ticked, not {other:?}"),
-        }
-    }
-
-    /// Whoever reads the log of the process sees which breakers moved.
-    fn tell_breakers(&mut self) {
-        for (kind, name, state) in self.writer.state.take_breaker_news() {
-            tracing::warn!(kind, %name, ?state, "a circuit breaker moved");
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::cache::Cache;
 use crate::error::{Error, Unread};
+use crate::feed::Feed;
 use crate::inbox::{Gate, Inbox};
 use crate::pool::Workers;
 use crate::status::Status;
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) secret: OnceLock<Secret>,
     pub(crate) failed: watch::Sender<Option<Arc<str>>>,
+    pub(crate) feed: Feed,
     pub(crate) status: Mutex<Status>,
     pub(crate) unreadable: AtomicU64,
     /// When an operator was last told of unreadable bytes.
@@ -47,6 +49,7 @@ impl Shared {
 
     pub(crate) fn fail(&self, reason: &Arc<str>) {
         self.inbox.close(Gate::Failed(Arc::clone(reason)));
+        self.feed.end();
         self.failed.send_if_modified(|failed| {
             let first = failed.is_none();
             if first {

@@ -221,8 +221,12 @@ impl Writer {
         if active(Mutant::DuplicateBeforeOriginal) && self.draft.is_empty() {
             return outgoing.send(&self.shared);
         }
-        let position = if self.draft.is_empty() { self.newest } else { self.draft.position };
-        self.parked.push(position, outgoing);
+        self.parked.push(self.newest_position(), outgoing);
+    }
+
+    /// What has been decided so far is committed when this position is.
+    pub(crate) fn newest_position(&self) -> u64 {
+        if self.draft.is_empty() { self.newest } else { self.draft.position }
     }
 
     pub(crate) fn is_batch_full(&self) -> bool {

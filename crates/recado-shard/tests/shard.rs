@@ -16,6 +16,8 @@ mod damage;
 mod delivery;
 #[path = "shard/guards.rs"]
 mod guards;
+#[path = "shard/listening.rs"]
+mod listening;
 #[path = "shard/overload.rs"]
 mod overload;
 #[path = "shard/poison.rs"]

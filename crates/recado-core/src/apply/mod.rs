@@ -37,6 +37,9 @@ pub(crate) use operator::TASK_KEPT_MS;
 
 /// Applies a fact that stands in the batch at `position`.
 pub fn apply(state: &mut State, position: u64, event: Event) {
+    if state.listening.is_on() {
+        state.note_news(&event);
+    }
     match event {
         // By far most facts about what is in flight: the lease goes into the state as it is.
         Event::Received { seq, lease, key, holds_group } => {

@@ -26,12 +26,12 @@ mod weight;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::event::{BreakerOf, BreakerState};
 use crate::id::{Hash, JobId, Secret};
 use crate::items::{Link, Order};
+use crate::news::Listening;
 use crate::options::QueueOptions;
 use crate::reply::JobView;
 
@@ -128,6 +128,8 @@ pub struct State {
     pub(crate) to_move: BTreeMap<BreakerOf, BreakerState>,
     /// See [`State::take_breaker_news`].
     pub(crate) breaker_news: Vec<(BreakerOf, BreakerState)>,
+    /// What somebody wants to know.
+    pub(crate) listening: Listening,
     /// Buckets of groups that are not full.
     pub(crate) group_rates: Table<GroupRate>,
     pub(crate) tasks: BTreeMap<u64, Task>,
@@ -221,6 +223,7 @@ impl State {
             group_rates: Table::default(),
             to_move: BTreeMap::new(),
             breaker_news: Vec::new(),
+            listening: Listening::default(),
             tasks: BTreeMap::new(),
             running: BTreeSet::new(),
             audit: BTreeMap::new(),
@@ -302,16 +305,6 @@ impl State {
     /// was in the end.
     pub fn take_ended(&mut self) -> Vec<(JobId, Option<Box<JobView>>)> {
         core::mem::take(&mut self.ended)
-    }
-
-    /// Circuit breakers that opened or closed since the last call: `queue` or `limit`, its name, and where it is.
-    pub fn take_breaker_news(&mut self) -> Vec<(&'static str, Arc<str>, BreakerState)> {
-        let news = core::mem::take(&mut self.breaker_news);
-        let named = news.into_iter().filter_map(|(of, to)| match of {
-            BreakerOf::Queue(number) => Some(("queue", self.queues.get(&number)?.name.clone(), to)),
-            BreakerOf::Limit(number) => Some(("limit", self.limits.get(&number)?.name.clone(), to)),
-        });
-        named.collect()
     }
 
     /// Somebody waits for the end of a job, or nobody does any more.

@@ -148,7 +148,7 @@ impl From<&BreakerView> for BreakerFiguresBody {
 }
 
 /// The word on the wire.
-fn state_word(state: BreakerState) -> &'static str {
+pub(super) fn state_word(state: BreakerState) -> &'static str {
     match state {
         BreakerState::Closed => "closed",
         BreakerState::Open => "open",

@@ -4,6 +4,7 @@ pub(crate) mod body;
 mod dead;
 mod doctor;
 mod enqueue;
+pub(crate) mod events;
 mod guard;
 mod job;
 mod jobs;
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) sqs: crate::sqs::Shared,
     pub(crate) schedules: crate::schedules::Changed,
+    pub(crate) events: events::Shared,
 }
 
 impl App {
@@ -129,6 +131,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(guard::extend))
         .routes(routes!(replays::list))
         .routes(routes!(replays::get, replays::cancel))
+        .routes(routes!(events::events))
         .routes(routes!(operate::audit))
         .routes(routes!(operate::info))
         .routes(routes!(doctor::doctor))

@@ -45,6 +45,7 @@ fn the_description_has_every_route_and_every_answer() {
         ("/v1/schedules/{schedule}/run", "post"),
         ("/v1/schedules/{schedule}/next", "get"),
         ("/v1/schedules/{schedule}/occurrences", "get"),
+        ("/v1/events", "get"),
         ("/v1/audit", "get"),
         ("/v1/doctor", "get"),
         ("/v1/info", "get"),
