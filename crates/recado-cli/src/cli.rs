@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, completions, deliver, dlq, doctor, enqueue, init, jobs, log, queues, receive, schedules, serve, settle,
-    types, version, work,
+    backup, completions, deliver, dlq, doctor, enqueue, hooks, init, jobs, log, queues, receive, schedules, serve,
+    settle, types, version, work,
 };
 use crate::demo;
 use crate::failure::Outcome;
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Types(types::Args),
     /// Jobs at given times: list, put, pause, run, foretell
     Schedules(Box<schedules::Args>),
+    /// Inbound webhooks: list, show, put, remove
+    Hooks(hooks::Args),
     /// Dead letters: list, show, replay, discard
     Dlq(Box<dlq::Args>),
     /// Look at the operating checklist of a server, or of a configuration file
@@ -83,6 +85,7 @@ impl Command {
             Self::Jobs(args) => jobs::run(&args, ui),
             Self::Types(args) => types::run(&args, ui),
             Self::Schedules(args) => schedules::run(&args, ui),
+            Self::Hooks(args) => hooks::run(&args, ui),
             Self::Dlq(args) => dlq::run(&args, ui),
             Self::Doctor(args) => doctor::run(&args, ui),
             Self::Init(args) => init::run(&args, ui),

@@ -47,11 +47,11 @@ codes! {
     InvalidRequest 400 "invalid-request" "The request is not valid"
         "A field, parameter or header is unknown, missing, of the wrong type or out of range. `errors` names each place: `index` is the entry of an array, `pointer` (RFC 6901) the field in it. Nothing was changed.";
     InvalidName 400 "invalid-name" "A name is not valid"
-        "Names of queues, types and workers have 1 to 120 characters out of letters, digits and _ . : - and do not begin with `recado.`.";
+        "Names of queues, types, schedules, hooks and workers have 1 to 120 characters out of letters, digits and _ . : - and do not begin with `recado.`.";
     MalformedJson 400 "malformed-json" "The body is not JSON"
         "`line` and `column` say where reading stopped. JSON is UTF-8, without comments or trailing commas.";
-    Unauthenticated 401 "unauthenticated" "A key is needed"
-        "Send Authorization: Bearer with a key of this server.";
+    Unauthenticated 401 "unauthenticated" "A key or signature is needed"
+        "Send Authorization: Bearer with a key of this server; what is sent to a hook is signed with its secret, and not too long ago.";
     Forbidden 403 "forbidden" "This is not allowed from here"
         "Without keys, what writes files is allowed only to programs on the server's own machine, over loopback.";
     ForeignOrigin 403 "foreign-origin" "The request comes from another web page"
@@ -415,6 +415,12 @@ impl From<Rejection> for Problem {
             Rejection::TooManySchedules { limit, .. } => {
                 let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
                 problem.0.reason = Some("schedules".to_owned());
+                problem
+            }
+            Rejection::HookNotFound { nearest, .. } => new(Code::NotFound).nearest(nearest),
+            Rejection::TooManyHooks { limit } => {
+                let mut problem = new(Code::QueueFull).sized(limit, None).retry_after(ACTED_UPON);
+                problem.0.reason = Some("hooks".to_owned());
                 problem
             }
             Rejection::TooManyQueues { limit } => {

@@ -112,6 +112,17 @@ pub enum Command {
     FireSchedule(Box<FireSchedule>),
     /// Make a schedule's job now, whenever it is due; answers [`crate::Reply::Occurred`].
     RunSchedule(Box<RunSchedule>),
+    /// Give a name of an inbound webhook what holds for it; answers [`crate::Reply::HookPut`].
+    PutHook(PutHook),
+    /// Take away an inbound webhook.
+    RemoveHook {
+        /// Its name.
+        hook: Box<str>,
+        /// Who manages it.
+        source: Source,
+        /// Who did it.
+        actor: Actor,
+    },
     /// Replace the defaults of all queues.
     SetDefaults(QueueOptions),
     /// Delete an empty queue; with `force` anything in it goes too (a task).
@@ -616,6 +627,19 @@ pub struct RunSchedule {
     pub job: NewJob,
     /// Create the queue when it is unknown.
     pub create: bool,
+    /// Who did it.
+    pub actor: Actor,
+}
+
+/// See [`Command::PutHook`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutHook {
+    /// Its name.
+    pub hook: Box<str>,
+    /// JSON text; its edge has made sure that it is readable, and that there is no secret in it.
+    pub text: Box<str>,
+    /// Who manages it from now on.
+    pub source: Source,
     /// Who did it.
     pub actor: Actor,
 }

@@ -733,6 +733,23 @@ pub struct LimitRecord {
     pub breaker: Option<BreakerRecord>,
 }
 
+/// An inbound webhook, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct HookRecord {
+    /// Its number.
+    #[n(0)]
+    pub number: u32,
+    /// Its name.
+    #[n(1)]
+    pub name: Box<str>,
+    /// Who made it.
+    #[n(2)]
+    pub source: Source,
+    /// What its edge said of it: JSON text, without any secret.
+    #[n(3)]
+    pub text: Box<str>,
+}
+
 /// How far a bulk action is: a part of its queue, and the last place in it that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Cursor {
@@ -1228,5 +1245,13 @@ pub enum Event {
         /// The instant that is decided next.
         #[n(2)]
         next: Option<u64>,
+    },
+    /// An inbound webhook was put; also its copy.
+    #[n(51)]
+    HookSet(#[n(0)] Box<HookRecord>),
+    #[n(52)]
+    HookRemoved {
+        #[n(0)]
+        number: u32,
     },
 }

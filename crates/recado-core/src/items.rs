@@ -16,6 +16,7 @@
 //! | schema | shard | `SchemaSet` | `SchemaRemoved` |
 //! | shared limit | shard | `LimitSet` | `LimitRemoved` |
 //! | schedule, with its last occurrences | shard | `ScheduleSet` | `ScheduleRemoved` |
+//! | inbound webhook | shard | `HookSet` | `HookRemoved` |
 //! | settle that ended a job | shard | `Settled` | 100,000 later ones |
 //!
 //! What a job knows of its children, the results they left it included, is part of it.
@@ -48,9 +49,10 @@ pub enum ItemKind {
     Schema,
     Limit,
     Schedule,
+    Hook,
 }
 
-const KINDS: [ItemKind; 15] = [
+const KINDS: [ItemKind; 16] = [
     ItemKind::Globals,
     ItemKind::Queue,
     ItemKind::Job,
@@ -66,6 +68,7 @@ const KINDS: [ItemKind; 15] = [
     ItemKind::Schema,
     ItemKind::Limit,
     ItemKind::Schedule,
+    ItemKind::Hook,
 ];
 
 /// An item's place in the list, packed: kind in the upper 4 bits, number in the lower 28.
@@ -80,7 +83,9 @@ impl ItemRef {
 
     pub(crate) fn new(kind: ItemKind, number: u32) -> Self {
         assert!(number <= ITEMS_MAX, "an item's number fits 28 bits");
-        Self((kind as u32) << NUMBER_BITS | number)
+        let item = Self((kind as u32) << NUMBER_BITS | number);
+        assert!(item != Self::NONE, "the last number of a sixteenth kind stands for no item");
+        item
     }
 
     pub(crate) fn kind(self) -> ItemKind {
@@ -168,6 +173,7 @@ impl State {
             ItemKind::Schema => self.schemas.get_mut(&number).map(|schema| &mut schema.link),
             ItemKind::Limit => self.limits.get_mut(&number).map(|limit| &mut limit.link),
             ItemKind::Schedule => self.schedules.get_mut(&number).map(|schedule| &mut schedule.link),
+            ItemKind::Hook => self.hooks.get_mut(&number).map(|hook| &mut hook.link),
         };
         match link {
             Some(link) => link,
@@ -228,6 +234,7 @@ impl State {
             ItemKind::Schema => self.schemas[&number].link,
             ItemKind::Limit => self.limits[&number].link,
             ItemKind::Schedule => self.schedules[&number].link,
+            ItemKind::Hook => self.hooks[&number].link,
         }
     }
 
@@ -301,6 +308,7 @@ impl State {
             ItemKind::Schema => self.schemas.contains_key(&number),
             ItemKind::Limit => self.limits.contains_key(&number),
             ItemKind::Schedule => self.schedules.contains_key(&number),
+            ItemKind::Hook => self.hooks.contains_key(&number),
         }
     }
 

@@ -200,6 +200,20 @@ pub enum Rejection {
         /// One of its schedules.
         schedule: Box<str>,
     },
+    /// No such inbound webhook.
+    #[error("there is no hook `{name}`")]
+    HookNotFound {
+        /// What was asked for.
+        name: Box<str>,
+        /// The nearest name there is.
+        nearest: Option<Box<str>>,
+    },
+    /// Too many inbound webhooks.
+    #[error("this server holds {limit} hooks already; remove one first")]
+    TooManyHooks {
+        /// The limit.
+        limit: u64,
+    },
     /// The configuration file names the queue, type, limit or schedule.
     #[error("`{0}` is managed by the configuration file; change it there")]
     ManagedByFile(Box<str>),

@@ -436,6 +436,11 @@ pub enum Reply {
         /// The instant that is decided next.
         next: Option<u64>,
     },
+    /// To [`crate::Command::PutHook`].
+    HookPut {
+        /// There was none of that name.
+        created: bool,
+    },
     /// To [`crate::Command::GuardBegin`].
     Begun(Begun),
     /// To [`crate::Command::GuardUse`].

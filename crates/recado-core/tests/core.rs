@@ -34,6 +34,8 @@ mod children;
 mod clock;
 #[path = "core/guards.rs"]
 mod guards;
+#[path = "core/hooks.rs"]
+mod hooks;
 #[path = "core/keys.rs"]
 mod keys;
 #[path = "core/leases.rs"]

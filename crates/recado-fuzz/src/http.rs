@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use sha2::Sha256;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use ureq::Agent;
@@ -20,7 +22,7 @@ const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
 /// Where a body goes, by the first byte of the input: `a` is the first.
-const ROUTES: [(&str, &str, &str); 14] = [
+const ROUTES: [(&str, &str, &str); 16] = [
     ("POST", "/v1/queues/q/jobs", JSON),
     ("POST", "/v1/queues/q/jobs", LINES),
     ("POST", "/v1/queues/q/receive", JSON),
@@ -35,7 +37,15 @@ const ROUTES: [(&str, &str, &str); 14] = [
     ("POST", "/v1/queues/q/pause", JSON),
     ("POST", "/v1/queues/q/resume", JSON),
     ("PUT", "/v1/schedules/s", JSON),
+    ("PUT", "/v1/hooks/put", JSON),
+    ("POST", "/v1/hooks/signed", JSON),
 ];
+
+/// Whoever sends to the last of them signs the body.
+const SIGNED: usize = 15;
+
+/// A variable that every environment has stands for the secret.
+const SECRET: &str = "PATH";
 
 /// A server is given up after so many inputs: what they left in it would slow the next ones down.
 const INPUTS_MAX: u64 = 1_000;
@@ -86,12 +96,17 @@ impl Stage {
             .timeout_global(Some(ANSWER_TIME_MAX))
             .build()
             .into();
-        Stage { address: server.local_addr(), server: Some(server), runtime, agent, inputs: 0, _dir: dir }
+        let stage = Stage { address: server.local_addr(), server: Some(server), runtime, agent, inputs: 0, _dir: dir };
+        let hook = json!({"queue": "hooked", "type": "t", "scheme": "hmac", "hmac": {"header": "x-signature"},
+            "secrets": [format!("env:{SECRET}")], "payload": {"a": "/a", "b": "/b/0/c"}, "businessId": "/d"});
+        assert_eq!(stage.ask("PUT", ROUTES[SIGNED].1, JSON, hook.to_string().as_bytes()).status, 201);
+        stage
     }
 
     fn ask(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> Answer {
         let uri = format!("http://{}{path}", self.address);
         let request = Request::builder().method(method).uri(uri).header("content-type", content_type);
+        let request = request.header("x-signature", signature(body));
         let mut response = self.agent.run(request.body(body).unwrap()).unwrap();
         let text = response.body_mut().read_to_string().unwrap();
         Answer { status: response.status().as_u16(), text }
@@ -178,6 +193,14 @@ fn config(data_dir: PathBuf) -> recado_server::Config {
         types: BTreeMap::new(),
         schedules: BTreeMap::new(),
     }
+}
+
+/// What the hook of [`SIGNED`] asks for; no other route looks at it.
+fn signature(body: &[u8]) -> String {
+    let secret = std::env::var(SECRET).unwrap_or_default();
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.trim().as_bytes()).unwrap();
+    mac.update(body);
+    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What may be said of a body: done, or a problem that is the sender's, or that it should come later.

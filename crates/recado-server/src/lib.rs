@@ -9,6 +9,7 @@ use recado_contract::{duration, faults, json, name, nearest, problem, size, time
 
 mod connection;
 pub mod doctor;
+mod hooks;
 mod http;
 mod limits;
 mod metrics;

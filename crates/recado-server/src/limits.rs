@@ -23,6 +23,22 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CHUNK_TIME_MAX: Duration = Duration::from_millis(50);
 /// Between two bytes of a stream.
 pub(crate) const LINE_GAP_MAX: Duration = Duration::from_secs(30);
+/// An event that is sent to a hook, in bytes.
+pub(crate) const HOOK_BODY_BYTES_MAX: usize = 4 << 20;
+/// Events on their way into hooks at one time: nobody has proven yet who sends them.
+pub(crate) const HOOKS_AT_ONCE_MAX: usize = 256;
+/// What is kept of a hook, in bytes.
+pub(crate) const HOOK_TEXT_BYTES_MAX: usize = 16 << 10;
+/// Secrets of a hook.
+pub(crate) const HOOK_SECRETS_MAX: usize = 2;
+/// Fields that a hook takes out of an event, and places and values by which it chooses.
+pub(crate) const HOOK_FIELDS_MAX: usize = 32;
+/// One of these fields, in bytes.
+pub(crate) const HOOK_VALUE_BYTES_MAX: usize = 1 << 10;
+/// The id of an event, in bytes: with the hook's name it is a key.
+pub(crate) const HOOK_EVENT_ID_BYTES_MAX: usize = 128;
+/// How far the time that is signed may be from the server's, in milliseconds.
+pub(crate) const HOOK_TOLERANCE_MS: (u64, u64) = (1_000, 3_600_000);
 /// Readers of events at one time.
 pub(crate) const EVENT_READERS_MAX: usize = 1_000;
 /// Queues that one of them may name.

@@ -17,12 +17,13 @@ use recado_core::{
 use recado_log::Durability;
 use recado_shard::{FileOptions, Handle, OpenError, Service};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::doctor::Place;
+use crate::hooks::{self, Hooks};
 use crate::http::{self, App, Shared};
-use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, PAGE_MAX};
+use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, HOOKS_AT_ONCE_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
 use crate::reasons::Reasons;
 use crate::schedules::{self, Definition};
@@ -209,8 +210,13 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
         sqs: sqs::Shared::new(config.sqs),
         schedules: schedules::Changed::default(),
         events: http::events::Shared::new(RandomState::new().build_hasher().finish()),
+        hooks: Hooks::default(),
+        hook_places: Arc::new(Semaphore::new(HOOKS_AT_ONCE_MAX)),
     });
     let firing = tokio::spawn(schedules::run(app.clone()));
+    if let Err(problem) = hooks::tell_missing(&app.hooks, &shard).await {
+        tracing::warn!(why = problem.detail(), "the hooks cannot be looked at");
+    }
     let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));
     Ok(Running { address, shard, service, stop, serving, firing, create_queues: config.auto_create_queues })
 }

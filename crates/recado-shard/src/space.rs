@@ -78,6 +78,8 @@ pub(crate) fn bound(state: &State, command: &Command) -> usize {
         Command::RunSchedule(run) => {
             occurrence_bytes(state, &run.schedule, Some(&run.job)) + EVENT_BYTES_MAX + actor_bytes(&run.actor)
         }
+        Command::PutHook(put) => put.text.len() + 2 * put.hook.len() + actor_bytes(&put.actor),
+        Command::RemoveHook { hook, actor, .. } => hook.len() + actor_bytes(actor),
         Command::SetDefaults(options) => options.bytes_max(),
         Command::StepTask { task, jobs, .. } => {
             let payloads: usize = jobs.iter().map(|(_, payload)| payload.as_ref().map_or(0, Vec::len)).sum();

@@ -7,6 +7,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_file;
+pub(crate) mod hooks;
 pub(crate) mod init;
 pub(crate) mod jobs;
 pub(crate) mod log;

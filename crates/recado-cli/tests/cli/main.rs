@@ -13,6 +13,7 @@ mod directory;
 mod doctor;
 mod faults;
 mod fixtures;
+mod hooks;
 mod promises;
 mod readme;
 mod schedules;

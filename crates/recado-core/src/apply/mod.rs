@@ -3,6 +3,7 @@
 
 mod guard;
 mod hand_off;
+mod hook;
 mod job;
 mod keys;
 mod limit;
@@ -21,6 +22,7 @@ use crate::reply::State as JobState;
 use crate::state::{ChildResult, NONE, Slot, State, Timer, flag};
 use guard::{guard_ended, guard_set};
 use hand_off::handed_off;
+use hook::{hook_removed, hook_set};
 use job::{
     completed, count_for_task, died, end_attempt, enqueued, extended, finish, job_copied, received, removed, replayed,
     set_lease_state, take_up, unblocked, wait_again,
@@ -146,6 +148,8 @@ fn apply_by_ref(state: &mut State, position: u64, event: &Event) {
         Event::ScheduleSet(record) => schedule_set(state, position, record),
         Event::ScheduleRemoved { number } => schedule_removed(state, *number),
         Event::Occurred { schedule, occurrence, next } => occurred(state, *schedule, *occurrence, *next),
+        Event::HookSet(record) => hook_set(state, position, record),
+        Event::HookRemoved { number } => hook_removed(state, *number),
         Event::BreakerMoved { of, to, at, ends_elapsed_at } => state.move_breaker(*of, *to, *at, *ends_elapsed_at),
         Event::Noted { queue, fingerprint, note } => noted(state, position, *queue, *fingerprint, note),
         Event::FiguresSaved { queue, figures } => {

@@ -64,6 +64,7 @@ pub(crate) fn copy(state: &State, plan: &CopyPlan, draft: &mut Draft) {
         ItemKind::Schema => Event::SchemaSet(Box::new(state.schemas[&number].record.clone())),
         ItemKind::Limit => Event::LimitSet(Box::new(state.limits[&number].record.clone())),
         ItemKind::Schedule => Event::ScheduleSet(Box::new(state.schedules[&number].record.clone())),
+        ItemKind::Hook => Event::HookSet(Box::new(state.hooks[&number].record.clone())),
         ItemKind::Note => {
             let note = &state.notes[number];
             Event::Noted { queue: note.queue, fingerprint: note.fingerprint, note: note.text.clone() }
@@ -103,6 +104,10 @@ impl State {
             }
             ItemKind::Limit => self.limits[&plan.number].record.name.len(),
             ItemKind::Schedule => self.schedules[&plan.number].bytes_max(),
+            ItemKind::Hook => {
+                let record = &self.hooks[&plan.number].record;
+                record.name.len() + record.text.len()
+            }
             ItemKind::Saved
             | ItemKind::Dedup
             | ItemKind::Producer

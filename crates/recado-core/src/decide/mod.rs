@@ -10,6 +10,7 @@ mod enqueue;
 mod family;
 mod guard;
 mod hand_off;
+mod hook;
 mod limit;
 mod operate;
 mod receive;
@@ -86,6 +87,8 @@ pub fn decide(state: &State, moment: Moment, command: &Command, draft: &mut Draf
         }
         Command::FireSchedule(fire) => schedule::fire(state, moment, fire, draft),
         Command::RunSchedule(run) => schedule::run(state, moment, run, draft),
+        Command::PutHook(put) => hook::put(state, moment, put, draft),
+        Command::RemoveHook { hook, source, actor } => hook::remove(state, moment, hook, *source, actor, draft),
         Command::SetDefaults(defaults) => {
             operate::set_defaults(state, defaults, draft);
             Ok(Reply::Done)

@@ -4,6 +4,7 @@
 mod audit;
 mod cursor;
 mod dead;
+mod hooks;
 mod jobs;
 mod limits;
 mod queues;
@@ -65,6 +66,8 @@ pub enum Query {
         /// The page.
         page: Page,
     },
+    /// All inbound webhooks, by name.
+    Hooks,
     /// One queue's figures.
     Stats(Box<str>),
     /// Groups of alike failures of one queue, largest first.
@@ -175,6 +178,7 @@ pub enum Answer {
     Settings(Box<Settings>),
     Schemas(Vec<SchemaView>),
     Limits(Vec<LimitView>),
+    Hooks(Vec<HookView>),
     Types { types: Vec<TypeView>, cursor: Option<String> },
     Schedules { schedules: Vec<ScheduleView>, cursor: Option<String> },
     Schedule(Box<ScheduleView>),
@@ -237,6 +241,17 @@ pub struct SchemaView {
     pub text: Arc<str>,
     /// Who made it.
     pub source: Source,
+}
+
+/// An inbound webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookView {
+    /// Its name.
+    pub name: Box<str>,
+    /// Who made it.
+    pub source: Source,
+    /// What its edge said of it: JSON text.
+    pub text: Arc<str>,
 }
 
 /// A shared limit.
@@ -481,6 +496,7 @@ pub fn answer(state: &State, presence: &Presence, now: u64, query: &Query) -> An
         Query::Settings(name) => Ok(queues::settings(state, name)),
         Query::Schemas => Ok(schemas::all(state)),
         Query::Limits => Ok(limits::all(state, now)),
+        Query::Hooks => Ok(hooks::all(state)),
         Query::Types(page) => schemas::types(state, page),
         Query::Schedules(page) => schedules::list(state, page),
         Query::Schedule(name) => schedules::one(state, name),

@@ -438,6 +438,7 @@ impl State {
         expect(ItemKind::Schema, &mut self.schemas.keys().copied());
         expect(ItemKind::Limit, &mut self.limits.keys().copied());
         expect(ItemKind::Schedule, &mut self.schedules.keys().copied());
+        expect(ItemKind::Hook, &mut self.hooks.keys().copied());
         expect(ItemKind::Task, &mut self.tasks.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Audit, &mut self.audit.keys().map(|id| crate::items::short(*id)));
         expect(ItemKind::Note, &mut self.notes.iter().map(|(slot, _)| slot));

@@ -49,6 +49,9 @@ impl State {
         for schedule in self.schedules.values() {
             line(&mut out, format_args!("schedule {:?}", schedule.record));
         }
+        for hook in self.hooks.values() {
+            line(&mut out, format_args!("hook {:?}", hook.record));
+        }
         for task in self.tasks.values() {
             let record = TaskRecord { patch: None, ..task.record.clone() };
             line(&mut out, format_args!("task {record:?} patch {:?}", task.patch));

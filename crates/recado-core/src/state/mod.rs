@@ -7,6 +7,7 @@ mod digest;
 mod family;
 mod guard;
 mod held;
+mod hook;
 mod job;
 mod keys;
 mod limit;
@@ -39,6 +40,8 @@ pub(crate) use breaker::Trials;
 pub use family::{BATCH_JOBS_MAX, CHILD_DEPTH_MAX, CHILD_RESULTS_BYTES_MAX, CHILDREN_MAX};
 pub(crate) use family::{Child, ChildResult, Family};
 pub(crate) use guard::Guard;
+pub use hook::HOOKS_MAX;
+pub(crate) use hook::Hook;
 pub(crate) use job::{Delivery, Errors, Extra, Job, KeyRole, Rare, flag, seq_key};
 pub(crate) use keys::{Business, DedupEntry, Key, ProducerEntry, RequestEntry, Saved, Window, domain};
 pub(crate) use limit::{Hold, Limit};
@@ -124,6 +127,9 @@ pub struct State {
     /// Schedules by their number.
     pub(crate) schedules: BTreeMap<u32, Schedule>,
     pub(crate) schedule_names: BTreeMap<Box<str>, u32>,
+    /// Inbound webhooks by their number.
+    pub(crate) hooks: BTreeMap<u32, Hook>,
+    pub(crate) hook_names: BTreeMap<Box<str>, u32>,
     /// Breakers that are to move at once.
     pub(crate) to_move: BTreeMap<BreakerOf, BreakerState>,
     /// See [`State::take_breaker_news`].
@@ -220,6 +226,8 @@ impl State {
             limit_names: BTreeMap::new(),
             schedules: BTreeMap::new(),
             schedule_names: BTreeMap::new(),
+            hooks: BTreeMap::new(),
+            hook_names: BTreeMap::new(),
             group_rates: Table::default(),
             to_move: BTreeMap::new(),
             breaker_news: Vec::new(),
@@ -271,8 +279,8 @@ impl State {
         self.queues.get(&number).map(|queue| &*queue.name)
     }
 
-    /// Grows whenever a queue comes, goes or is configured, or a schema or schedule does: what was read of it before may be
-    /// outdated then.
+    /// Grows whenever a queue comes, goes or is configured, or a schema, schedule or inbound webhook does: what was read of
+    /// it before may be outdated then.
     #[must_use]
     pub fn config_version(&self) -> u64 {
         self.config_version

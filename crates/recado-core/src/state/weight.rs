@@ -12,9 +12,9 @@ use crate::reply::Place;
 use crate::state::job::{ERRORS_FIRST, ERRORS_LAST};
 use crate::state::slab::Slot;
 use crate::state::{
-    AuditEntry, Business, Child, DedupEntry, Delivery, Errors, Extra, Family, Group, GroupRate, Guard, Job, Key, Limit,
-    Note, ProducerEntry, Queue, Rare, RequestEntry, Saved, Schedule, Schema, SettleEntry, State, TASKS_KEPT_MAX, Task,
-    Window,
+    AuditEntry, Business, Child, DedupEntry, Delivery, Errors, Extra, Family, Group, GroupRate, Guard, Hook, Job, Key,
+    Limit, Note, ProducerEntry, Queue, Rare, RequestEntry, Saved, Schedule, Schema, SettleEntry, State, TASKS_KEPT_MAX,
+    Task, Window,
 };
 
 /// What a job or a record of texts costs in the log without its bytes.
@@ -270,6 +270,10 @@ impl State {
                 Weight::both(OPTIONS_BYTES + name).of_size(boxed::<Limit>())
             }
             ItemKind::Schedule => schedule(&self.schedules[&number]),
+            ItemKind::Hook => {
+                let record = &self.hooks[&number].record;
+                Weight::both((record.name.len() + record.text.len()) as u64).of_size(boxed::<Hook>() + TIMER_BYTES)
+            }
             ItemKind::Note => {
                 Weight::both(self.notes[number].text.len() as u64).of_size(size_of::<Note>() + INDEX_BYTES)
             }

@@ -6,6 +6,7 @@ mod doctor;
 mod enqueue;
 pub(crate) mod events;
 mod guard;
+mod hooks;
 mod job;
 mod jobs;
 pub(crate) mod limits;
@@ -34,7 +35,7 @@ use recado_contract::gate::Gate;
 use recado_core::JobId;
 use recado_shard::Handle;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -71,6 +72,9 @@ pub(crate) struct Shared {
     pub(crate) sqs: crate::sqs::Shared,
     pub(crate) schedules: crate::schedules::Changed,
     pub(crate) events: events::Shared,
+    pub(crate) hooks: crate::hooks::Hooks,
+    /// Events of hooks that may be on their way in.
+    pub(crate) hook_places: Arc<Semaphore>,
 }
 
 impl App {
@@ -125,6 +129,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(schedules::run))
         .routes(routes!(schedules::next))
         .routes(routes!(schedules::occurrences))
+        .routes(routes!(hooks::list))
+        .routes(routes!(hooks::get, hooks::put, hooks::delete, hooks::send))
         .routes(routes!(guard::begin))
         .routes(routes!(guard::complete))
         .routes(routes!(guard::abort))
@@ -156,7 +162,9 @@ async fn no_idempotency_key(request: Request, next: Next) -> Response {
     let has_key = request.headers().contains_key("idempotency-key");
     let path = request.uri().path();
     let is_enqueue = path.starts_with("/v1/queues/") && path.ends_with("/jobs");
-    if has_key && request.method() == Method::POST && !is_enqueue {
+    // Senders of webhooks say what they like; what comes twice is known by the event's own id.
+    let is_hook = path.starts_with("/v1/hooks/");
+    if has_key && request.method() == Method::POST && !is_enqueue && !is_hook {
         let detail = "an Idempotency-Key is kept for enqueues only; a settle can be sent again under its receipt, \
                       a receive under its attemptId: leave the header out";
         return Problem::new(Code::InvalidRequest, detail).into_response();
