@@ -90,7 +90,14 @@ pub fn run(state: &mut State, moment: Moment, command: &Command, draft: &mut Dra
         }
         Command::Settle(_) => {
             let reply = step(state, moment, command, draft)?;
-            // Before anything else is handed out.
+            // Before anything else is handed out, and so that a receive which settles first finds whom that let go.
+            if let Reply::Settled(settled) = &reply {
+                let child = settled.id.seq();
+                step_with(state, draft, |state, draft| {
+                    decide::let_go(state, moment, child, draft);
+                    Ok(())
+                })?;
+            }
             while step_with(state, draft, |state, draft| Ok(decide::move_breaker(state, moment.at, draft)))? {}
             Ok(reply)
         }

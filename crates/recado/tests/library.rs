@@ -7,6 +7,8 @@
 #[path = "library/support.rs"]
 mod support;
 
+#[path = "library/children.rs"]
+mod children;
 #[path = "library/enqueue.rs"]
 mod enqueue;
 #[path = "library/examples.rs"]

@@ -58,7 +58,8 @@ fn a_parent_runs_once_after_its_children_whatever_dies_between() {
 fn a_child_that_does_not_complete_is_its_parents_end_or_is_not() {
     let stage = stage();
     let on = |what: &str| json!({ "type": "p", "onChildDead": what, "children": [{ "type": "c" }, { "type": "c" }] });
-    let ends: [(&str, fn(&Api, &Value)); 4] = [
+    type End = fn(&Api, &Value);
+    let ends: [(&str, End); 4] = [
         ("dead", |api, child| {
             let outcome = json!({ "outcome": "fail", "error": { "message": "no", "retryable": false } });
             api.settled(child, &outcome);
@@ -68,8 +69,9 @@ fn a_child_that_does_not_complete_is_its_parents_end_or_is_not() {
             assert_eq!(asked.status, 202, "{asked:?}");
             api.settled(child, &json!({ "outcome": "release" }));
         }),
-        ("purged", |api, _| {
-            api.post("/v1/queues/q/purge", &json!({ "states": ["inFlight"], "reason": "test" })).expect(200);
+        ("purged", |api, child| {
+            api.settled(child, &json!({ "outcome": "release" }));
+            api.post("/v1/queues/q/purge", &json!({ "reason": "test" })).expect(200);
         }),
         ("dead", |api, child| {
             // Its visibility timeout kills it.

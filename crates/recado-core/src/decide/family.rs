@@ -129,6 +129,15 @@ impl<'a> Request<'a> {
     }
 }
 
+/// The parent of this job, if it was the last that it waited for. One that is to die waits for the next tick: it may be
+/// itself a child, and so on.
+pub(crate) fn let_go(state: &State, moment: Moment, child: u64, draft: &mut Draft) {
+    let parent = state.parents.get(&child).filter(|parent| state.to_unblock.contains(parent));
+    if let Some(parent) = parent.filter(|parent| !state.families[parent].is_lost()) {
+        unblock(state, moment, *parent, draft);
+    }
+}
+
 /// A job need not wait for its children any more: it is dead if one of them did not complete and that is its rule, else
 /// it is let go, to the end of the line.
 pub(super) fn unblock(state: &State, moment: Moment, seq: u64, draft: &mut Draft) {

@@ -36,6 +36,7 @@ pub(crate) use cancel::{cancel, ids_of};
 pub(crate) use copy::copy;
 pub(crate) use due::move_breaker;
 pub use enqueue::{SavedAnswer, decode_saved};
+pub(crate) use family::let_go;
 pub(crate) use receive::{choose, create, hand_out, next_of_group, renew, repeated, sources};
 pub(crate) use schedule::find_schedule;
 pub use tasks::TaskStep;

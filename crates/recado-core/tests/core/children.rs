@@ -31,6 +31,26 @@ fn a_parent_runs_once_after_its_children_and_reads_their_results() {
 }
 
 #[test]
+fn a_settle_lets_the_parent_go_before_the_next_tick() {
+    check(
+        r#"
+        t=0 enqueue q p > c                  -> p(c) created
+        receive q                            -> c
+        ticks off                            ->
+        ack c                                -> ok
+        receive q                            -> p
+        ack p                                -> ok
+        enqueue q s > d >> e                 -> s(d(e))
+        receive q                            -> e
+        fail e permanent                     -> ok
+        job d                                -> blocked held=children-pending children=0+1/1 of=s
+        ticks on                             ->
+        job s                                -> dead errors=child-dead children=0+1/1
+        "#,
+    );
+}
+
+#[test]
 fn a_parent_takes_its_place_when_it_is_let_go() {
     check(
         r#"

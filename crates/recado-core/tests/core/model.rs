@@ -310,10 +310,12 @@ impl Model {
             return Some(());
         }
         let ended = |job: &Job| {
-            let is_over = |lease: &Lease| lease.ends <= elapsed || lease.timeout.is_some_and(|at| at <= elapsed);
-            job.at == At::InFlight && job.lease.as_ref().is_some_and(is_over)
+            let lease = job.lease.as_ref().filter(|_| job.at == At::InFlight)?;
+            let ends = lease.timeout.map_or(lease.ends, |at| at.min(lease.ends));
+            (ends <= elapsed).then_some((ends, job.number))
         };
-        if let Some(number) = self.all(ended).first().copied() {
+        // In the order of their ends: one may be handed off to where another one's key still is.
+        if let Some((_, number)) = self.jobs.values().filter_map(ended).min() {
             self.lease_ended(number);
             return Some(());
         }

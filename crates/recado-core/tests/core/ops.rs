@@ -119,11 +119,11 @@ fn spec(dice: &mut Dice) -> Spec {
     }
 }
 
-/// A job that is enqueued with others. Which of two that are late at once ends first is not said, so only children
-/// expire.
-fn relative(dice: &mut Dice, expires: bool) -> Spec {
+/// A job that is enqueued with others. Which of two things that are due at once comes first is not said, so who waits
+/// neither expires nor carries a key that others may complete.
+fn relative(dice: &mut Dice, is_child: bool) -> Spec {
     let spec = spec(dice);
-    Spec { dedup: None, expires: spec.expires.filter(|_| expires), ..spec }
+    Spec { dedup: None, expires: spec.expires.filter(|_| is_child), key: spec.key.filter(|_| is_child), ..spec }
 }
 
 fn family(dice: &mut Dice, queue: usize) -> Op {

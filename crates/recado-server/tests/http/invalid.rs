@@ -67,8 +67,6 @@ fn a_bad_job_is_named_by_its_field() {
         (r#"{"type":"t","visibilityTimeout":"99ms"}"#, "/visibilityTimeout", None),
         (r#"{"type":"t","timeout":"999ms"}"#, "/timeout", None),
         (r#"{"type":"t","expiresAfter":"0s"}"#, "/expiresAfter", None),
-        (r#"{"type":"t","batch":{"id":"b"}}"#, "/batch", None),
-        (r#"{"type":"t","children":[]}"#, "/children", None),
         (r#"[]"#, "", None),
         (r#""t""#, "", None),
         (r#"5"#, "", None),
