@@ -72,6 +72,10 @@ struct World<'a> {
     /// Jobs that clients know of.
     known: Vec<JobId>,
     random: Random,
+    /// Nothing breaks any more.
+    is_calm: bool,
+    /// A server does not start though its disk is sound: nothing that comes later matters.
+    is_over: bool,
     history: &'a mut Vec<Entry>,
     work: &'a mut Work,
 }
@@ -90,6 +94,8 @@ pub(crate) fn play(plan: &Plan, history: &mut Vec<Entry>, work: &mut Work) {
         ops: Vec::new(),
         known: Vec::new(),
         random: Random::new(!plan.seed),
+        is_calm: false,
+        is_over: false,
         history,
         work,
     };
@@ -120,6 +126,9 @@ impl World<'_> {
 
     /// The next thing that happens, unless it is later than `end`.
     fn step(&mut self, end: Micros) -> bool {
+        if self.is_over {
+            return false;
+        }
         let outside = self.due.keys().next().copied();
         let inside = (0..SERVERS).filter_map(|server| self.servers[server].next().map(|(at, part)| (at, server, part)));
         let inside = inside.min_by_key(|(at, server, _)| (*at, *server));
@@ -302,6 +311,7 @@ impl World<'_> {
                         | recado_shard::OpenError::Decode { .. })
                 );
                 let reason = failed.err().map_or_else(|| "it died".into(), |error| error.to_string());
+                self.is_over |= is_corrupt || self.is_calm;
                 self.record(server, Event::NotStarted { reason, is_corrupt });
                 self.fall(server);
             }

@@ -53,6 +53,7 @@ impl World<'_> {
 
     /// Nothing breaks any more, and everything that waits is worked off.
     pub(super) fn calm(&mut self) {
+        self.is_calm = true;
         for server in 0..SERVERS {
             let machine = &mut self.servers[server];
             machine.disk.clear_faults();
@@ -75,7 +76,7 @@ impl World<'_> {
         let goes_on = self.options.queues.iter().any(|settings| settings[0].redrive.is_some());
         let mut has_worked = false;
         let mut round = 0;
-        while !left.is_empty() && self.now < end {
+        while !left.is_empty() && self.now < end && !self.is_over {
             round += 1;
             left.retain(|(server, queue)| self.drain(*server, *queue, round));
             has_worked |= !left.is_empty();
