@@ -247,7 +247,7 @@ fn unknown_ids_and_paths() {
     server.json("GET", "/v1/replays/x", "").problem(404, "not-found");
     server.json("GET", "/v1/replays/rpl_00000000000000ff", "").problem(410, "gone");
     for path in
-        ["/ui/", "/v1", "/v1/queues/", "/v1/nothing", "/v1/hook", "/v1/doctor", "/problems/nothing", "/favicon.ico"]
+        ["/ui/", "/v1", "/v1/queues/", "/v1/nothing", "/v1/hook", "/v1/doctors", "/problems/nothing", "/favicon.ico"]
     {
         server.json("GET", path, "").problem(404, "not-found");
     }
