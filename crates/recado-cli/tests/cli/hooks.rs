@@ -16,12 +16,15 @@ const OLD: &str = "whsec_b2xkIHNlY3JldCBvbGQgc2VjcmV0IG9sZA==";
 const NEW: &str = "whsec_bmV3IHNlY3JldCBuZXcgc2VjcmV0IG5ldw==";
 const STRANGE: &str = "whsec_c3RyYW5nZXIgc3RyYW5nZXIgc3RyYW5nZQ==";
 
+/// The headers that sign a request: by secret, instant, id and body.
+type Sign = fn(secret: &str, at: u64, id: &str, body: &str) -> Vec<(&'static str, String)>;
+
 /// A sender: how it signs a body at a time, and with which id.
 struct Sender {
     scheme: &'static str,
     /// What its hook says beside that.
     more: fn() -> Value,
-    sign: fn(secret: &str, at: u64, id: &str, body: &str) -> Vec<(&'static str, String)>,
+    sign: Sign,
     has_time: bool,
 }
 

@@ -148,7 +148,7 @@ pub(crate) struct ResetEvent {
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[schema(as = EventData)]
-#[allow(dead_code)] // only described
+#[allow(dead_code, clippy::large_enum_variant)] // only described
 pub(crate) enum EventData<'a> {
     Job(JobEvent<'a>),
     Breaker(BreakerEvent<'a>),
