@@ -194,6 +194,11 @@ impl<const N: usize> Recent<N> {
         self.newest = self.newest.max(slot);
     }
 
+    /// The slot is older than all that are kept.
+    pub(crate) fn is_past(&self, slot: u64) -> bool {
+        slot + N as u64 <= self.newest
+    }
+
     pub(crate) fn add(&mut self, slot: u64, count: u32) {
         self.move_to(slot);
         if slot + N as u64 > self.newest {

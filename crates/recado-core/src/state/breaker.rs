@@ -2,6 +2,8 @@
 //! nothing is handed out, so that no attempt is used up. After its cool-down it is half open: one job at a time is
 //! handed out as a probe, until one ends well, which closes it, or badly, which opens it again.
 //!
+//! The window is one of elapsed time: a step of the wall clock neither empties it nor keeps it from filling.
+//!
 //! Where a breaker is stands in the record of its owner, as do its moves in the log: it survives a restart. What it
 //! counts while closed follows from events, and is counted anew from those that the log still shows.
 
@@ -34,6 +36,11 @@ impl Trials {
 
     fn add(&mut self, options: BreakerOptions, at: u64, is_failure: bool) {
         let slot = Self::slot(options, at);
+        // Another window has other slots, and a trimmed log may not show the step that set the time: what is not
+        // counted by this measure says nothing, and must not hide what is.
+        if self.ended.is_past(slot) {
+            self.clear();
+        }
         self.ended.add(slot, 1);
         self.failed.add(slot, u32::from(is_failure));
     }
@@ -125,6 +132,7 @@ impl State {
 
     /// An attempt ended.
     pub(crate) fn note_outcome(&mut self, queue: u32, seq: u64, at: u64, is_failure: bool) {
+        let at = self.elapsed(at);
         for of in self.breakers_of(queue) {
             let Some((Some(options), record, _)) = self.breaker(of) else { continue };
             let to = match record.map_or(BreakerState::Closed, |record| record.state) {
@@ -221,7 +229,7 @@ impl State {
     pub(crate) fn breaker_view(&self, of: BreakerOf, now: u64) -> Option<BreakerView> {
         let (options, record, trials) = self.breaker(of)?;
         let options = options?;
-        let (jobs, failures) = trials.counts(options, now);
+        let (jobs, failures) = trials.counts(options, self.elapsed(now));
         let state = record.map_or(BreakerState::Closed, |record| record.state);
         Some(BreakerView {
             state,

@@ -147,3 +147,39 @@ fn a_breaker_that_is_taken_away_lets_go() {
         "#,
     );
 }
+
+/// Attempts of a time before that of the last one were not counted at all, so a clock that was set back kept the breaker
+/// closed until it had caught up.
+#[test]
+fn it_counts_on_when_the_clock_is_set_back() {
+    check_between(
+        r#"
+        t=2h queue q breaker=100%:10s:2:30s  -> created 1
+        enqueue q a ; b ; c                  -> a b c
+        receive q max=2                      -> a b
+        fail a permanent                     -> ok
+        stepclock -1h                        -> 1h
+        fail b permanent                     -> ok
+        receive q                            -> - breaker-open
+        "#,
+        &COUNTS_KEPT,
+    );
+}
+
+/// A longer window has slots with smaller numbers, which were taken for old ones: the breaker never opened again.
+#[test]
+fn it_counts_on_with_another_window() {
+    check_between(
+        r#"
+        t=0 queue q breaker=100%:10s:2:30s   -> created 1
+        enqueue q a ; b ; c ; d              -> a b c d
+        receive q max=3                      -> a b c
+        fail a permanent                     -> ok
+        queue q breaker=100%:1h:2:30s        -> 2
+        fail b permanent                     -> ok
+        fail c permanent                     -> ok
+        receive q                            -> - breaker-open
+        "#,
+        &COUNTS_KEPT,
+    );
+}
