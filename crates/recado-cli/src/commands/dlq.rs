@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::jobs::{self, Filter};
 use super::queues::more;
-use crate::client::{Client, Path, Remote};
+use crate::client::{CallError, Client, Path, Remote};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::ui::{Table, Ui, cell, list, plain};
 
@@ -35,6 +35,11 @@ enum Dlq {
     },
     /// Show one dead job with its errors and payload
     Show { id: String },
+    /// Print all dead jobs with errors and payloads, one JSON object a line, newest first
+    Export {
+        /// Queue
+        queue: String,
+    },
     /// Group dead jobs by what killed them
     Groups {
         /// Queue
@@ -130,6 +135,7 @@ pub(crate) fn run(args: &Args, ui: Ui) -> Outcome {
     match &args.command {
         Dlq::List { queue, filter } => list_dead(&client, ui, queue, filter),
         Dlq::Show { id } => jobs::show(&client, ui, id, None),
+        Dlq::Export { queue } => export(&client, ui, queue),
         Dlq::Groups { queue, cursor } => groups(&client, ui, queue, cursor.as_deref()),
         Dlq::Replay(args) => replay(&client, ui, args),
         Dlq::Discard { queue, selection, reason } => {
@@ -161,6 +167,27 @@ fn list_dead(client: &Client, ui: Ui, queue: &str, filter: &Filter) -> Outcome {
         table.render("no dead jobs\n") + &more(value)
     })?;
     Ok(Exit::Ok)
+}
+
+fn export(client: &Client, ui: Ui, queue: &str) -> Outcome {
+    let mut cursor = None;
+    loop {
+        let page = Path::v1(&["queues", queue, "jobs"]).query("state", Some("dead")).query("limit", Some("1000"));
+        let page = client.get(&page.query("cursor", cursor.as_deref()))?.value()?;
+        for job in list(&page, "jobs") {
+            match client.get(&Path::v1(&["jobs", &cell(job, "id")])) {
+                // Payloads stay as they were sent: a line break in JSON can only stand between its parts.
+                Ok(answer) => ui.line(answer.text.trim_end().replace(['\r', '\n'], " "))?,
+                // It was replayed or discarded meanwhile.
+                Err(CallError::Refused(problem)) if problem.status == 404 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match page.get("cursor").and_then(Value::as_str) {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => return Ok(Exit::Ok),
+        }
+    }
 }
 
 fn groups(client: &Client, ui: Ui, queue: &str, cursor: Option<&str>) -> Outcome {

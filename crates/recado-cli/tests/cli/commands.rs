@@ -67,7 +67,7 @@ fn dead_letters_are_listed_replayed_and_discarded() {
     server.run(&["queues", "set", "email", "maxAttempts=1", "owner=ops@example.org"]).expect(0);
     let mut ids = Vec::new();
     for n in 0..3 {
-        let payload = json!({ "n": n, "templateId": "wlecome" }).to_string();
+        let payload = format!("{{\n\"n\": {n}, \"templateId\": \"wlecome\"}}");
         let made = server.json(&["enqueue", "email", "email.send", &payload]);
         ids.push(made["jobs"][0]["id"].as_str().unwrap().to_owned());
         let received = server.json(&["receive", "email"]);
@@ -79,6 +79,12 @@ fn dead_letters_are_listed_replayed_and_discarded() {
     assert_eq!(dead["jobs"].as_array().unwrap().len(), 3);
     assert!(server.run(&["dlq", "list", "email"]).expect(0).out.contains("no such template"));
     assert!(server.run(&["dlq", "show", &ids[0]]).expect(0).out.contains("wlecome"));
+    let exported = server.run(&["dlq", "export", "email"]).expect(0).out;
+    let exported: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found: Vec<&str> = exported.iter().map(|job| job["id"].as_str().unwrap()).collect();
+    assert_eq!(found, [&ids[2], &ids[1], &ids[0]]);
+    assert_eq!((&exported[2]["payload"]["n"], &exported[2]["errors"][0]["kind"]), (&json!(0), &json!("template")));
+    server.run(&["dlq", "export", "emial"]).expect(65).says("email");
     assert_eq!(server.json(&["dlq", "groups", "email"])["groups"][0]["count"], 3);
 
     let dry = server.json(&["dlq", "replay", "email", "--kind", "template", "--dry-run"]);
