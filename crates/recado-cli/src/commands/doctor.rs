@@ -16,7 +16,7 @@ use crate::ui::{Paint, Ui, cell, list, plain};
                         Examples:\n  recado doctor\n  recado doctor --config recado.toml   # without a server, for CI")]
 pub(crate) struct Args {
     /// Check this configuration file instead of a server
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     remote: Remote,

@@ -75,6 +75,14 @@ fn a_file_is_judged_without_a_server() {
         assert!(run.out.contains(part), "{part} in {}", run.out);
     }
     finish(&mut command(dir.path(), &["doctor", "--url", "http://127.0.0.1:9"])).expect(69);
+
+    // A file that names no queue is judged by what holds for all.
+    dir.write("recado.toml", "[defaults]\nowner = \"ops\"\n");
+    let mut elsewhere = command(dir.path(), &["doctor", "--json", "--config", "recado.toml"]);
+    let any = finish(elsewhere.env("RECADO_URL", "http://127.0.0.1:9")).expect(0).json();
+    assert_eq!(status(&any, Some("*"), "owner"), "pass");
+    dir.write("recado.toml", "");
+    assert_eq!(status(&doctor(1).json(), Some("*"), "owner"), "fail");
 }
 
 #[test]
@@ -130,6 +138,8 @@ fn what_init_writes_is_kept_and_judged_well() {
         files.iter().map(|file| file["outcome"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(outcomes(&init()), ["written"; 3]);
+    let untouched = finish(&mut command(dir.path(), &["doctor", "--json", "--config", "recado.toml"])).expect(1).json();
+    assert_eq!(status(&untouched, Some("email"), "owner"), "fail", "nobody reads the placeholder");
     let text = std::fs::read_to_string(dir.path().join("recado.toml")).unwrap();
     dir.write("recado.toml", &text.replace("CHANGE-ME", "ops"));
     assert_eq!(outcomes(&init()), ["kept"; 3]);

@@ -5,11 +5,17 @@ use recado_core::{Jitter, OnFinding, Runbook, Settings, UNLIMITED, Visibility};
 use super::Sheet;
 use crate::duration;
 
+/// What `recado init` writes where only the team knows what belongs there.
+const PLACEHOLDER: &str = "CHANGE-ME";
+
 /// What a runbook says, by a heading each.
 const RUNBOOK_PARTS: [&str; 4] = ["review", "correct", "replay", "discard"];
 
 pub(super) fn judge(settings: &Settings, sheet: &mut Sheet) {
     match &settings.dead_owner {
+        Some(owner) if owner.contains(PLACEHOLDER) => {
+            sheet.fail("owner", &**owner, "set owner to an address that somebody reads");
+        }
         Some(owner) => sheet.pass("owner", &**owner),
         None => sheet.fail("owner", "nobody", "set owner, or deadLetter.owner: who answers for dead jobs"),
     }

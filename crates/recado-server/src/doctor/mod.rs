@@ -9,7 +9,7 @@ mod machine;
 
 use std::collections::BTreeMap;
 
-use recado_core::{QueueView, Source, Stats};
+use recado_core::{QueueOptions, QueueView, Source, Stats};
 use recado_shard::Status as ShardStatus;
 use serde::Serialize;
 use serde_json::Value;
@@ -75,17 +75,26 @@ impl Sheet {
     }
 }
 
-/// Judges options of queues over their defaults, without a server.
+/// The queue of the points that hold for every queue that a file does not name.
+const ANY_QUEUE: &str = "*";
+
+/// Judges options of queues over their defaults, without a server: of those that are named, and of any other.
 ///
 /// # Errors
 /// What is wrong with an option.
 pub fn of_options(defaults: &Value, queues: &BTreeMap<String, Value>) -> Result<Vec<Check>, Vec<FieldError>> {
     let defaults = options::parse(defaults)?;
     let mut checks = Vec::new();
-    for (name, options) in queues {
+    let mut judge = |name: &str, options: &QueueOptions| {
         let mut sheet = Sheet::new(Some(name));
-        contract::judge(&options::parse(options)?.settings(&defaults), &mut sheet);
+        contract::judge(&options.settings(&defaults), &mut sheet);
         checks.append(&mut sheet.checks);
+    };
+    if queues.is_empty() {
+        judge(ANY_QUEUE, &QueueOptions::default());
+    }
+    for (name, options) in queues {
+        judge(name, &options::parse(options)?);
     }
     Ok(checks)
 }
