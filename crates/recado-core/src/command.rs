@@ -582,7 +582,7 @@ pub struct PutSchedule {
     pub schedule: Box<str>,
     /// What was set.
     pub options: ScheduleOptions,
-    /// Equal intervals are counted from here.
+    /// Equal intervals are counted from here. What another definition there is due by then must be decided before.
     pub since: u64,
     /// The first instant at which it is due; `None` is never.
     pub next: Option<u64>,

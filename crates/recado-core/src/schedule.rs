@@ -219,7 +219,7 @@ pub struct ScheduleRecord {
     /// The last ones, oldest first.
     #[n(10)]
     pub occurrences: Vec<Occurrence>,
-    /// The job that was made last.
+    /// The job that an instant made last.
     #[n(11)]
     pub last_job: Option<JobId>,
     /// Occurrences that made a job.

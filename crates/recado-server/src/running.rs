@@ -25,6 +25,7 @@ use crate::hooks::{self, Hooks};
 use crate::http::{self, App, Shared};
 use crate::limits::{BATCH_BYTES_MAX, CONNECTIONS_MAX, HOOKS_AT_ONCE_MAX, PAGE_MAX};
 use crate::origin::PublicUrl;
+use crate::problem::Problem;
 use crate::reasons::Reasons;
 use crate::schedules::{self, Definition};
 use crate::{serve, sqs, time};
@@ -131,12 +132,11 @@ pub enum StartError {
 /// A server at work.
 pub struct Running {
     address: SocketAddr,
-    shard: Handle,
+    app: App,
     service: Service,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     firing: JoinHandle<()>,
-    create_queues: bool,
 }
 
 /// Opens the data, applies the configuration and listens.
@@ -183,16 +183,34 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
     let schemas = Arc::new(Schemas::default());
     let service = open(&config, Arc::clone(&schemas)).await?;
     let shard = service.handle();
+    let (stop, stopping) = watch::channel(false);
+    let app = shared(&config, shard.clone(), schemas, public, stopping.clone());
     let configured = match configure(&shard, config.defaults, &config.queues, &config.limits, &config.types).await {
-        Ok(()) => put_schedules(&shard, &config.schedules, config.auto_create_queues).await,
+        Ok(()) => put_schedules(&app, &config.schedules).await,
         Err(error) => Err(error),
     };
     if let Err(error) = configured {
         end(service).await?;
         return Err(error);
     }
-    let (stop, stopping) = watch::channel(false);
-    let app = App::new(Shared {
+    let firing = tokio::spawn(schedules::run(app.clone()));
+    if let Err(problem) = hooks::tell_missing(&app.hooks, &shard).await {
+        tracing::warn!(why = problem.detail(), "the hooks cannot be looked at");
+    }
+    let serving =
+        tokio::spawn(serve::serve(listener, http::router(app.clone()), app.clone(), stopping, connections_max));
+    Ok(Running { address, app, service, stop, serving, firing })
+}
+
+/// What all requests share.
+fn shared(
+    config: &Config,
+    shard: Handle,
+    schemas: Arc<Schemas>,
+    public: Option<PublicUrl>,
+    stopping: watch::Receiver<bool>,
+) -> App {
+    App::new(Shared {
         shard: shard.clone(),
         create_queues: config.auto_create_queues,
         public,
@@ -201,24 +219,18 @@ async fn start_for(config: Config, connections_max: usize) -> Result<Running, St
             Durability::Os => "os",
         },
         place: Place { data: config.data_dir.clone(), is_synced: config.durability == Durability::Sync },
-        gate: Gate::new(shard.clone(), schemas),
+        gate: Gate::new(shard, schemas),
         rejected: Reasons::default(),
         warned: Reasons::default(),
         started: Instant::now(),
         started_at: time::now(),
-        stopping: stopping.clone(),
-        sqs: sqs::Shared::new(config.sqs),
+        stopping,
+        sqs: sqs::Shared::new(config.sqs.clone()),
         schedules: schedules::Changed::default(),
         events: http::events::Shared::new(RandomState::new().build_hasher().finish()),
         hooks: Hooks::default(),
         hook_places: Arc::new(Semaphore::new(HOOKS_AT_ONCE_MAX)),
-    });
-    let firing = tokio::spawn(schedules::run(app.clone()));
-    if let Err(problem) = hooks::tell_missing(&app.hooks, &shard).await {
-        tracing::warn!(why = problem.detail(), "the hooks cannot be looked at");
-    }
-    let serving = tokio::spawn(serve::serve(listener, http::router(app.clone()), app, stopping, connections_max));
-    Ok(Running { address, shard, service, stop, serving, firing, create_queues: config.auto_create_queues })
+    })
 }
 
 /// Bytes of one batch of the log: the largest enqueue with what is stored beside its payloads.
@@ -317,26 +329,36 @@ async fn put_limits(shard: &Handle, limits: &BTreeMap<String, LimitOptions>) -> 
     Ok(())
 }
 
-/// Puts the file's schedules; those that it no longer names go on, and can be changed by the API again.
-async fn put_schedules(
-    shard: &Handle,
-    named: &BTreeMap<String, String>,
-    create_queues: bool,
-) -> Result<(), StartError> {
+/// Puts the file's schedules; those that it no longer names go on, and can be changed by the API again. As where one is
+/// put by the API, its queue has to take its job.
+async fn put_schedules(app: &App, named: &BTreeMap<String, String>) -> Result<(), StartError> {
     let actor = || Actor(Some("configuration file".into()));
-    let refused = |name: &str, reason: String| StartError::Schedule { schedule: name.to_owned(), reason };
+    let refused = |name: &str, reason: &str| StartError::Schedule { schedule: name.to_owned(), reason: reason.into() };
+    let mut definitions = Vec::with_capacity(named.len());
     for (name, text) in named {
-        let definition = Definition::read(name, text.as_bytes(), time::now());
-        let definition = definition.map_err(|problem| refused(name, problem.detail().to_owned()))?;
-        let put = schedules::put(shard, name, &definition, create_queues, Source::File, actor()).await;
-        put.map_err(|error| refused(name, error.to_string()))?;
+        let unfit = |problem: Problem| refused(name, problem.detail());
+        let definition = Definition::read(name, text.as_bytes(), time::now()).map_err(unfit)?;
+        schedules::check(app, name, &definition).await.map_err(unfit)?;
+        definitions.push((name, definition));
     }
-    let left = schedules::all(shard).await?.into_iter();
+    for (name, definition) in definitions {
+        let put = schedules::put(app, name, &definition, app.create_queues, Source::File, actor()).await;
+        put.map_err(|error| refused(name, &error.to_string()))?;
+    }
+    let left = schedules::all(&app.shard).await?.into_iter();
     for view in left.filter(|view| view.source == Source::File && !named.contains_key(&*view.name)) {
-        let definition = Definition::kept(&view.text, time::now());
-        let definition = definition.map_err(|problem| refused(&view.name, problem.detail().to_owned()))?;
-        let put = schedules::put(shard, &view.name, &definition, true, Source::Auto, actor()).await;
-        put.map_err(|error| refused(&view.name, error.to_string()))?;
+        match Definition::kept(&view.text, time::now()) {
+            Ok(definition) => {
+                let put = schedules::put(app, &view.name, &definition, true, Source::Auto, actor()).await;
+                put.map(drop).map_err(|error| refused(&view.name, &error.to_string()))?;
+            }
+            Err(problem) => {
+                let reason = problem.detail();
+                tracing::error!(schedule = &*view.name, reason, "left the file and is not understood: it is removed");
+                let (schedule, source) = (view.name, Source::File);
+                app.shard.call(Command::RemoveSchedule { schedule, source, actor: actor() }).await?;
+            }
+        }
     }
     Ok(())
 }
@@ -377,7 +399,7 @@ impl Running {
 
     /// Resolves with the reason when the log has failed: the process should end then.
     pub async fn failed(&self) -> Arc<str> {
-        self.shard.failed().await
+        self.app.shard.failed().await
     }
 
     /// Applies another configuration of the queues, shared limits, schemas and schedules.
@@ -393,8 +415,8 @@ impl Running {
         types: &BTreeMap<String, BTreeMap<u32, String>>,
         schedules: &BTreeMap<String, String>,
     ) -> Result<(), StartError> {
-        configure(&self.shard, defaults, queues, limits, types).await?;
-        put_schedules(&self.shard, schedules, self.create_queues).await
+        configure(&self.app.shard, defaults, queues, limits, types).await?;
+        put_schedules(&self.app, schedules).await
     }
 
     /// Stops accepting, ends long polls, answers what is in flight, syncs.
@@ -417,6 +439,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use recado_core::{PutSchedule, ScheduleOptions};
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
@@ -427,10 +450,8 @@ mod tests {
         String::from_utf8(answer[..read].to_vec()).unwrap()
     }
 
-    #[test]
-    fn a_connection_too_many_is_told_so_and_the_others_go_on() {
-        let dir = tempfile::tempdir().unwrap();
-        let config = Config {
+    fn config(dir: &tempfile::TempDir) -> Config {
+        Config {
             data_dir: dir.path().to_path_buf(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             durability: Durability::Os,
@@ -445,9 +466,46 @@ mod tests {
             limits: BTreeMap::new(),
             types: BTreeMap::new(),
             schedules: BTreeMap::new(),
-        };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let running = runtime.block_on(start_for(config, 3)).unwrap();
+        }
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn a_schedule_that_is_not_understood_stops_no_start() {
+        let (dir, runtime) = (tempfile::tempdir().unwrap(), runtime());
+        let text = r#"{"queue":"q","job":{"type":"t"},"cron":"* * * * *","timeZone":"Etc/Unknown"}"#;
+        runtime.block_on(async {
+            let running = start_for(config(&dir), 3).await.unwrap();
+            for (name, source) in [("left", Source::File), ("kept", Source::Api)] {
+                let options = ScheduleOptions { text: text.into(), queue: "q".into(), ..ScheduleOptions::default() };
+                let (since, next, actor) = (1, Some(2), Actor::default());
+                let put = PutSchedule { schedule: name.into(), options, since, next, create: true, source, actor };
+                running.app.shard.call(Command::PutSchedule(put)).await.unwrap();
+            }
+            running.stop().await.unwrap();
+            let running = start_for(config(&dir), 3).await.unwrap();
+            let names: Vec<_> =
+                schedules::all(&running.app.shard).await.unwrap().into_iter().map(|it| it.name).collect();
+            assert_eq!(names, ["kept".into()], "what left the file and means nothing is gone");
+            // It can be put again; what was due of it is an entry.
+            let definition = br#"{"queue":"q","job":{"type":"t"},"every":"1h"}"#;
+            let definition = Definition::read("kept", definition, time::now()).unwrap();
+            let put = schedules::put(&running.app, "kept", &definition, true, Source::Api, Actor::default()).await;
+            assert!(!put.unwrap());
+            let view = schedules::look(&running.app.shard, "kept").await.unwrap();
+            assert_eq!((view.skipped, view.last.map(|last| last.at)), (1, Some(2)));
+            assert!(view.next.is_some_and(|next| next > time::now()));
+            running.stop().await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_connection_too_many_is_told_so_and_the_others_go_on() {
+        let (dir, runtime) = (tempfile::tempdir().unwrap(), runtime());
+        let running = runtime.block_on(start_for(config(&dir), 3)).unwrap();
         let connect = || TcpStream::connect(running.local_addr()).unwrap();
         let mut open: Vec<_> = (0..3).map(|_| connect()).collect();
         open.iter_mut()

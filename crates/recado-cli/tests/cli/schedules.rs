@@ -208,6 +208,48 @@ fn a_changed_clock_and_down_time_fire_as_they_should() {
     server.stop();
 }
 
+/// The file is edited while the server is down: what was due meanwhile was due by what the file said before.
+#[test]
+fn what_was_due_by_an_older_definition_is_decided_by_it() {
+    let dir = Dir::new();
+    let clock = dir.path().join("clock");
+    let start = |time: &str, cron: &str| {
+        let rest =
+            "queue = \"q\"\njob = { type = \"t\" }\ncatchUp = \"all\"\noverlap = \"allow\"\ncatchUpWindow = \"1d\"\n";
+        dir.write("recado.toml", &format!("[schedules.s]\ncron = \"{cron}\"\n{rest}"));
+        clock::set(&clock, time);
+        let mut command = command(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
+        clock::fake(&mut command, &clock);
+        Server::spawn(&mut command)
+    };
+    start("@2026-10-24 23:50:00", "0 * * * *").stop();
+    let server = start("@2026-10-25 02:30:00", "45 * * * *");
+    let api = Api::new(&server.url);
+    let fired: Vec<String> = occurrences(&api, "s")
+        .iter()
+        .map(|it| format!("{} {}", &text(it, "scheduledFor")[11..16], text(it, "outcome")))
+        .collect();
+    assert_eq!(fired, ["00:00 fired", "01:00 fired", "02:00 fired"]);
+    let next = api.get("/v1/schedules/s").expect(200)["next"].clone();
+    assert_eq!(next, "2026-10-25T02:45:00.000Z");
+    server.stop();
+}
+
+#[test]
+fn each_occurrence_has_a_key_where_its_queue_wants_one() {
+    let dir = Dir::new();
+    let server = Server::start(&dir.path().join("data"));
+    let api = Api::new(&server.url);
+    api.put("/v1/queues/keyed", &json!({"idempotency": {"required": true}})).expect(201);
+    let definition = json!({"queue": "keyed", "job": {"type": "t"}, "every": "1h"});
+    assert_eq!(api.put("/v1/schedules/s", &definition).status, 201);
+    let ran = server.json(&["schedules", "run", "s"]);
+    let job = api.job(text(&ran, "jobId"));
+    let made_for = text(&job["headers"], "recado-scheduled-for").to_owned();
+    assert_eq!(job["idempotencyKey"], format!("schedule:s:{made_for}"));
+    server.stop();
+}
+
 #[test]
 fn the_file_names_schedules_and_a_reload_brings_another() {
     let dir = Dir::new();
@@ -228,6 +270,11 @@ fn the_file_names_schedules_and_a_reload_brings_another() {
         &["line 3", "job.prio", "unknown field"],
     );
     refused("[schedules.nightly]\nqueue = \"q\"\nevery = \"1h\"\n", &["line 1", "job"]);
+    // What its queue would refuse, it refuses before it is a schedule.
+    refused(
+        "[schedules.nightly]\nqueue = \"q\"\njob = { type = \"t\", payload = { password = \"hunter2-and-more\" } }\nevery = \"1h\"\n",
+        &["schedule `nightly` of the configuration file", "/job/payload/password"],
+    );
 
     let first = "[schedules.nightly]\nqueue = \"q\"\ncron = \"0 2 * * *\"\ntimeZone = \"Europe/Berlin\"\n\
                  [schedules.nightly.job]\ntype = \"report.build\"\npayload = { kind = \"daily\" }\n";

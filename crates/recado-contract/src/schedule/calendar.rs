@@ -22,7 +22,8 @@ const FAR: SignedDuration = SignedDuration::from_hours(50);
 
 /// The time zone of this name.
 pub(super) fn zone(text: &str) -> Result<TimeZone, String> {
-    TimeZone::get(text).map_err(|_| {
+    // The database's name for a zone that nobody knows would be taken for UTC.
+    TimeZone::get(text).ok().filter(|zone| !zone.is_unknown()).ok_or_else(|| {
         let shown: String = text.chars().take(64).collect();
         let hint = match nearest(
             text,

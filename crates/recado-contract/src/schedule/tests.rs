@@ -217,6 +217,7 @@ fn what_is_no_timing_is_said_where() {
             "did you mean `Europe/Berlin`?",
         ),
         (Given { cron: Some("* * * * *"), time_zone: Some("+02:00"), ..base }, "/timeZone", "\"Europe/Berlin\""),
+        (Given { cron: Some("* * * * *"), time_zone: Some("Etc/Unknown"), ..base }, "/timeZone", "is no name"),
         (Given { cron: Some("* * * * *"), time_zone: Some(""), ..base }, "/timeZone", "\"Europe/Berlin\""),
         (Given { every: Some("15"), ..base }, "/every", "is not a duration"),
         (Given { every: Some("999ms"), ..base }, "/every", "must be from 1s to 365d"),

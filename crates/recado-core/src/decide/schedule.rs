@@ -36,8 +36,11 @@ pub(super) fn put(state: &State, moment: Moment, put: &PutSchedule, draft: &mut 
         if there.record.options == put.options && there.record.source == put.source {
             return Ok(Reply::SchedulePut { created: false });
         }
-        // Its first instant was decided meanwhile: it is resolved again.
-        if there.record.options != put.options && put.next.is_some_and(|next| next <= there.record.decided_to) {
+        // What is due is decided by the definition that it is due by, and none is lost. When the first instant of the new
+        // one was decided meanwhile, it is resolved again.
+        let is_due = there.record.next.is_some_and(|next| next <= put.since);
+        let is_decided = put.next.is_some_and(|next| next <= there.record.decided_to);
+        if there.record.options != put.options && (is_due || is_decided) {
             return Err(Rejection::PreconditionFailed);
         }
     } else if state.schedules.len() >= SCHEDULES_MAX {
@@ -118,7 +121,8 @@ pub(super) fn pause(
     draft: &mut Draft,
 ) -> Result<Reply, Rejection> {
     let record = &find_schedule(state, name)?.record;
-    let paused_reason = reason.filter(|_| paused).map(Box::from);
+    // Whoever pauses what is paused, and does not say why, leaves the reason that there is.
+    let paused_reason = reason.map(Box::from).or_else(|| record.paused_reason.clone()).filter(|_| paused);
     if record.paused == paused && record.paused_reason == paused_reason {
         return Ok(Reply::Done);
     }
@@ -153,9 +157,10 @@ pub(super) fn fire(state: &State, moment: Moment, fire: &FireSchedule, draft: &m
         return Ok(occur(schedule, Occurrence { before, skip: Some(skip), ..occurrence }, next, draft));
     }
     let next = fire.following.filter(|following| *following > fire.at);
-    if schedule.record.options.overlap == Overlap::Skip && state.is_overlapped(schedule) {
-        let job = schedule.record.last_job;
-        return Ok(occur(schedule, Occurrence { skip: Some(Skip::Overlap), job, ..occurrence }, next, draft));
+    let unfinished = state.unfinished_job(schedule).filter(|_| schedule.record.options.overlap == Overlap::Skip);
+    if unfinished.is_some() {
+        let overlap = Occurrence { skip: Some(Skip::Overlap), job: unfinished, ..occurrence };
+        return Ok(occur(schedule, overlap, next, draft));
     }
     let mark = draft.mark();
     let made = match &fire.job {

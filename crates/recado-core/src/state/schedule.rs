@@ -2,9 +2,10 @@
 
 use alloc::sync::Arc;
 
+use crate::id::JobId;
 use crate::items::Link;
 use crate::reply::State as JobState;
-use crate::schedule::{OCCURRENCES_KEPT_MAX, Occurrence, ScheduleRecord};
+use crate::schedule::{OCCURRENCES_KEPT_MAX, Occurrence, ScheduleRecord, Skip};
 use crate::state::State;
 
 /// What an occurrence takes in the log at most, in bytes.
@@ -37,7 +38,10 @@ impl ScheduleRecord {
             Some(_) => self.skipped += 1,
             None => {
                 self.fired += 1;
-                self.last_job = occurrence.job;
+                // What somebody runs by hand must not hide the job of an instant.
+                if !occurrence.manual {
+                    self.last_job = occurrence.job;
+                }
             }
         }
         if !occurrence.manual {
@@ -64,11 +68,19 @@ impl State {
         self.schedules.values().map(|schedule| schedule.text.len()).sum()
     }
 
-    /// The job that a schedule made last is still to be done, in the queue that it was made for.
-    pub(crate) fn is_overlapped(&self, schedule: &Schedule) -> bool {
-        let queue = self.names.get(&schedule.record.options.queue);
-        let job = schedule.record.last_job.and_then(|job| self.slot_of(job)).map(|slot| &self.jobs[slot]);
-        job.is_some_and(|job| Some(&job.queue) == queue && !job.state.is_final() && job.state != JobState::Dead)
+    /// A job that a schedule made and that is still to be done, in the queue that it was made for.
+    ///
+    /// The one of the last instant is remembered; those that were made by hand, and older ones, as long as an entry names
+    /// them. The oldest comes first: the entry of the overlap that it causes takes the place of the one that named it.
+    pub(crate) fn unfinished_job(&self, schedule: &Schedule) -> Option<JobId> {
+        let record = &schedule.record;
+        let queue = self.names.get(&record.options.queue);
+        let is_unfinished = |id: &JobId| {
+            let job = self.slot_of(*id).map(|slot| &self.jobs[slot]);
+            job.is_some_and(|job| Some(&job.queue) == queue && !job.state.is_final() && job.state != JobState::Dead)
+        };
+        let made = record.occurrences.iter().filter(|it| matches!(it.skip, None | Some(Skip::Overlap)));
+        made.filter_map(|it| it.job).chain(record.last_job).find(is_unfinished)
     }
 
     pub(crate) fn check_schedules(&self) {

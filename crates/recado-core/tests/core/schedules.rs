@@ -231,6 +231,66 @@ fn an_occurrence_beside_an_unfinished_job_is_skipped() {
 }
 
 #[test]
+fn a_run_by_hand_hides_no_unfinished_job() {
+    check(
+        r#"
+        t=0 schedule s q every=10s           -> created
+        t=10s fire s a                       -> a next=20s
+        run s b                              -> b!
+        receive q                            -> a
+        receive q                            -> b
+        ack b                                -> ok
+        t=20s fire s c                       -> overlap(a) next=30s
+        ack a                                -> ok
+        // What was run by hand is in the way too.
+        run s c                              -> c!
+        t=30s fire s d                       -> overlap(c) next=40s
+        receive q                            -> c
+        ack c                                -> ok
+        schedule s q every=10s overlap=allow -> ok
+        t=40s fire s d                       -> d next=50s
+        t=50s fire s e                       -> e next=1m
+        receive q                            -> d
+        receive q                            -> e
+        ack e                                -> ok
+        t=55s schedule s q every=10s         -> ok
+        t=65s fire s f                       -> overlap(d) next=75s
+        "#,
+    );
+    let mut play = Play::new(Between::Copy);
+    play.line("t=0 schedule s q every=1s");
+    play.line("run s a");
+    play.line("run s b");
+    for _ in 0..2 * OCCURRENCES_KEPT_MAX + 10 {
+        assert!(play.line("+1s fire s c").starts_with("overlap("), "neither is forgotten");
+    }
+    for first in ["a", "b"] {
+        play.line("receive q");
+        assert!(play.line("+1s fire s c").starts_with("overlap("));
+        play.line(&format!("ack {first}"));
+    }
+    assert!(play.line("+1s fire s c").starts_with("c "), "both are done");
+}
+
+#[test]
+fn what_is_due_is_decided_before_the_definition_changes() {
+    check(
+        r#"
+        t=0 schedule s q every=10s catchup=all overlap=allow -> created
+        t=25s schedule s q every=1h          -> ! PreconditionFailed
+        // The same definition goes on where it was.
+        schedule s q every=10s catchup=all overlap=allow file -> ok
+        schedule s q every=1h file           -> ! PreconditionFailed
+        fire s a                             -> a next=20s
+        schedule s q every=1h file           -> ! PreconditionFailed
+        fire s b                             -> b next=30s
+        schedule s q every=1h file           -> ok
+        schedules                            -> s next=3625s 2/0
+        "#,
+    );
+}
+
+#[test]
 fn of_what_was_missed_one_is_made_up_for() {
     check(
         r#"
@@ -301,6 +361,7 @@ fn a_paused_schedule_skips_and_can_be_run() {
         t=0 schedule s q every=10s overlap=allow -> created
         pause schedule s reason=later        -> ok
         pause schedule s reason=later        -> ok
+        pause schedule s                     -> ok
         schedules                            -> s next=10s 0/0 paused
         t=10s fire s a                       -> paused:10s next=20s
         t=45s fire s a                       -> paused:20s-40s next=40s

@@ -218,7 +218,7 @@ pub(crate) async fn put(
     let definition = Definition::read(&name, &body, time::now())?;
     schedules::check(&app, &name, &definition).await?;
     let (create, actor) = (app.create_queues, Actor::default());
-    let created = schedules::put(&app.shard, &name, &definition, create, Source::Api, actor).await?;
+    let created = schedules::put(&app, &name, &definition, create, Source::Api, actor).await?;
     app.schedules.tell();
     look(&app, if created { StatusCode::CREATED } else { StatusCode::OK }, &name).await
 }

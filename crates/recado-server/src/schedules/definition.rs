@@ -204,6 +204,10 @@ fn read_job(raw: &RawValue, name: &str, now: u64) -> Result<NewJob, Problem> {
     if let Some(header) = [HEADER_SCHEDULE, HEADER_SCHEDULED_FOR].into_iter().find(is_taken) {
         faults.at("/headers", format!("leave `{header}` out: each occurrence sets it"));
     }
+    let batch = job.ties.as_ref().and_then(|ties| ties.batch.as_ref());
+    if batch.is_some_and(|batch| batch.on_complete.is_none()) {
+        faults.at("/batch/onComplete", "is missing: an occurrence has to be able to begin its batch");
+    }
     if job.family_size() > BATCH_JOBS_MAX {
         faults.at("/children", format!("an occurrence makes at most {BATCH_JOBS_MAX} jobs, children included"));
     }
@@ -299,6 +303,7 @@ mod tests {
             (r#"{"queue":"q","job":{"type":"t","runAt":"2026-06-02T00:00:00Z"},"every":"1m"}"#, "/job/runAt"),
             (r#"{"queue":"q","job":{"type":"t","headers":{"recado-schedule":1}},"every":"1m"}"#, "/job/headers"),
             (many.as_str(), "/job/headers"),
+            (r#"{"queue":"q","job":{"type":"t","batch":{"id":"b"}},"every":"1m"}"#, "/job/batch/onComplete"),
         ] {
             let problem = read(put).unwrap_err();
             let found: Vec<&str> = problem.errors().iter().map(|error| error.pointer.as_str()).collect();

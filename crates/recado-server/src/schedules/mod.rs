@@ -85,16 +85,16 @@ async fn turn(
     let now = time::now();
     let mut firing = JoinSet::new();
     for it in known.values().filter(|it| it.view.next.is_some_and(|at| at <= now)) {
-        if let Some(definition) = &it.definition {
-            firing.spawn(fire(app.clone(), it.view.clone(), Arc::clone(definition)));
+        if it.definition.is_some() {
+            firing.spawn(fire(app.clone(), it.view.clone(), it.definition.clone()));
         }
     }
     let mut failed = None;
     while let Some(fired) = firing.join_next().await {
         match fired {
-            Ok(Ok((name, Some(_), next))) => {
+            Ok(Ok((name, Some(occurrence), next))) => {
                 if let Some(it) = known.get_mut(&name) {
-                    it.view.next = next;
+                    (it.view.last, it.view.next) = (Some(occurrence), next);
                 }
             }
             // It has changed meanwhile.
@@ -141,11 +141,46 @@ pub(crate) async fn all(shard: &Handle) -> Result<Vec<ScheduleView>, Error> {
 
 type Fired = (Box<str>, Option<Occurrence>, Option<u64>);
 
-/// Has the instant decided that is next, which has come.
-async fn fire(app: App, view: ScheduleView, definition: Arc<Definition>) -> Result<Fired, Error> {
-    let ScheduleView { name, version, since, .. } = view;
-    let Some(at) = view.next else { return Ok((name, None, None)) };
-    let (now, timing) = (time::now(), &definition.timing);
+/// Has the instant decided that is next, which has come. Without a definition it makes no job, and none follows.
+async fn fire(app: App, view: ScheduleView, definition: Option<Arc<Definition>>) -> Result<Fired, Error> {
+    let Some(at) = view.next else { return Ok((view.name, None, None)) };
+    let (command, warned) = match &definition {
+        Some(definition) => resolve(&app, &view, definition, at).await?,
+        None => (alone(&app, &view, at), Warned::default()),
+    };
+    let (occurrence, next) = match app.shard.call(Command::FireSchedule(Box::new(command))).await? {
+        Reply::Occurred { occurrence, next } => (occurrence, next),
+        other => unreachable!("a firing answers what became of it, not {other:?}"),
+    };
+    if let Some(occurrence) = &occurrence {
+        let last = view.last.and_then(|last| last.skip);
+        tell(&app, &view.name, definition.as_deref(), occurrence, last, warned);
+    }
+    Ok((view.name, occurrence, next))
+}
+
+/// An instant that no other follows, and that makes no job.
+fn alone(app: &App, view: &ScheduleView, at: u64) -> FireSchedule {
+    FireSchedule {
+        schedule: view.name.clone(),
+        version: view.version,
+        at,
+        following: None,
+        latest: at,
+        in_window: None,
+        job: Err(Skip::Invalid),
+        create: app.create_queues,
+    }
+}
+
+/// An instant with those that follow it, and its job.
+async fn resolve(
+    app: &App,
+    view: &ScheduleView,
+    definition: &Definition,
+    at: u64,
+) -> Result<(FireSchedule, Warned), Error> {
+    let (now, timing, since) = (time::now(), &definition.timing, view.since);
     let following = timing.next(since, at);
     let has_later = following.is_some_and(|following| following <= now);
     let window_at = now.saturating_sub(view.catch_up_window_ms);
@@ -154,42 +189,45 @@ async fn fire(app: App, view: ScheduleView, definition: Arc<Definition>) -> Resu
     } else {
         (at, None)
     };
-    let (job, warned) = admit(&app, &definition, definition.job(&name, at)).await?;
-    let command = FireSchedule {
-        schedule: name.clone(),
-        version,
-        at,
-        following,
-        latest,
-        in_window,
-        job: job.map_err(|problem| skip(&problem)),
-        create: app.create_queues,
-    };
-    let (occurrence, next) = match app.shard.call(Command::FireSchedule(Box::new(command))).await? {
-        Reply::Occurred { occurrence, next } => (occurrence, next),
-        other => unreachable!("a firing answers what became of it, not {other:?}"),
-    };
-    if let Some(occurrence) = &occurrence {
-        tell(&app, &name, &definition, occurrence, warned);
-    }
-    Ok((name, occurrence, next))
+    let (job, warned) = admit(app, &view.name, definition, at).await?;
+    let job = job.map_err(|problem| skip(&problem));
+    Ok((FireSchedule { following, latest, in_window, job, ..alone(app, view, at) }, warned))
 }
 
-/// Counts and logs what became of an instant.
-fn tell(app: &App, name: &str, definition: &Definition, occurrence: &Occurrence, warned: Warned) {
+/// Counts and logs what became of an instant; what is refused again and again for one reason is a warning once.
+fn tell(
+    app: &App,
+    name: &str,
+    definition: Option<&Definition>,
+    occurrence: &Occurrence,
+    last: Option<Skip>,
+    warned: Warned,
+) {
     let at = time::text(occurrence.at);
-    match occurrence.skip {
-        None => app.warned.add_taken(&definition.options.queue, warned),
-        Some(reason @ (Skip::Paused | Skip::Overlap | Skip::Deduplicated)) => {
+    let is_usual = |skip| matches!(skip, Skip::Paused | Skip::Overlap | Skip::Deduplicated) || Some(skip) == last;
+    match (occurrence.skip, definition) {
+        (None, Some(definition)) => app.warned.add_taken(&definition.options.queue, warned),
+        (None, None) => {}
+        (Some(reason), _) if is_usual(reason) => {
             tracing::debug!(schedule = name, at, reason = reason.word(), "an occurrence was skipped");
         }
-        Some(reason) => tracing::warn!(schedule = name, at, reason = reason.word(), "an occurrence was skipped"),
+        (Some(reason), _) => tracing::warn!(schedule = name, at, reason = reason.word(), "an occurrence was skipped"),
     }
 }
 
-/// Checks a job by what its queue asks now: the job, or why the queue does not take it.
-async fn admit(app: &App, definition: &Definition, job: NewJob) -> Result<(Result<NewJob, Problem>, Warned), Error> {
+/// The job of an occurrence by what its queue asks now, or why the queue does not take it.
+async fn admit(
+    app: &App,
+    name: &str,
+    definition: &Definition,
+    at: u64,
+) -> Result<(Result<NewJob, Problem>, Warned), Error> {
+    let mut job = definition.job(name, at);
     let policies = app.gate.policies(&definition.options.queue, std::slice::from_ref(&job)).await?;
+    // One that the definition names would be that of all its occurrences.
+    if policies.own().settings().require_key && job.idempotency_key.is_none() {
+        job.idempotency_key = Some(format!("schedule:{name}:{}", time::text(at)).into());
+    }
     let (mut faults, mut warned) = (Faults::default(), Warned::default());
     policies.visit(policies.own(), &job, &mut faults, &mut |policy, job, faults| {
         check_with(policy.settings(), job, faults);
@@ -205,13 +243,13 @@ fn skip(problem: &Problem) -> Skip {
 
 /// Whether the queue would take the job of a definition now.
 pub(crate) async fn check(app: &App, name: &str, definition: &Definition) -> Result<(), Problem> {
-    let (job, _) = admit(app, definition, definition.job(name, time::now())).await?;
+    let (job, _) = admit(app, name, definition, time::now()).await?;
     job.map(drop).map_err(in_job)
 }
 
-/// Puts a schedule; true when it is new.
+/// Puts a schedule; true when it is new. What is due of another definition is decided by that one before.
 pub(crate) async fn put(
-    shard: &Handle,
+    app: &App,
     name: &str,
     definition: &Definition,
     create: bool,
@@ -220,7 +258,7 @@ pub(crate) async fn put(
 ) -> Result<bool, Error> {
     let mut tries = 0;
     loop {
-        let decided_to = match look(shard, name).await {
+        let decided_to = match look(&app.shard, name).await {
             Ok(view) => view.decided_to,
             Err(Error::Rejected(Rejection::ScheduleNotFound { .. })) => 0,
             Err(error) => return Err(error),
@@ -229,13 +267,32 @@ pub(crate) async fn put(
         let next = definition.timing.next(since, since.max(decided_to));
         let options = definition.options.clone();
         let put = PutSchedule { schedule: name.into(), options, since, next, create, source, actor: actor.clone() };
-        match shard.call(Command::PutSchedule(put)).await {
+        match app.shard.call(Command::PutSchedule(put)).await {
             Ok(Reply::SchedulePut { created }) => return Ok(created),
-            // It was due meanwhile.
-            Err(Error::Rejected(Rejection::PreconditionFailed)) if tries < TRIES_MAX => tries += 1,
+            // It is due, or was meanwhile.
+            Err(Error::Rejected(Rejection::PreconditionFailed)) if tries < TRIES_MAX => {
+                tries += 1;
+                decide_due(app, name).await?;
+            }
             Err(error) => return Err(error),
             Ok(other) => unreachable!("a put answers whether it is new, not {other:?}"),
         }
+    }
+}
+
+/// Has everything decided that is due of a schedule; each step brings its next instant nearer to now.
+async fn decide_due(app: &App, name: &str) -> Result<(), Error> {
+    loop {
+        let view = match look(&app.shard, name).await {
+            Err(Error::Rejected(Rejection::ScheduleNotFound { .. })) => return Ok(()),
+            looked => looked?,
+        };
+        if view.next.is_none_or(|at| at > time::now()) {
+            return Ok(());
+        }
+        // By itself it waits for somebody to put one that is understood, which is what happens now.
+        let definition = Definition::kept(&view.text, time::now()).ok().map(Arc::new);
+        fire(app.clone(), view, definition).await?;
     }
 }
 
@@ -252,7 +309,7 @@ pub(crate) async fn run_now(app: &App, name: &str, actor: Actor) -> Result<Occur
     for _ in 0..TRIES_MAX {
         let view = look(&app.shard, name).await?;
         let definition = Definition::kept(&view.text, time::now())?;
-        let (job, warned) = admit(app, &definition, definition.job(name, time::now())).await?;
+        let (job, warned) = admit(app, name, &definition, time::now()).await?;
         let job = job.map_err(in_job)?;
         let (create, version) = (app.create_queues, view.version);
         let run = RunSchedule { schedule: name.into(), version, job, create, actor: actor.clone() };
@@ -260,10 +317,10 @@ pub(crate) async fn run_now(app: &App, name: &str, actor: Actor) -> Result<Occur
             .shard
             .call(Command::RunSchedule(Box::new(run)))
             .await
-            .map_err(|error| Problem::from(error).single())?
+            .map_err(|error| in_job(Problem::from(error).single()))?
         {
             Reply::Occurred { occurrence: Some(occurrence), .. } => {
-                tell(app, name, &definition, &occurrence, warned);
+                tell(app, name, Some(&definition), &occurrence, None, warned);
                 return Ok(occurrence);
             }
             Reply::Occurred { occurrence: None, .. } => {}
