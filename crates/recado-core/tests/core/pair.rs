@@ -502,9 +502,11 @@ impl Pair {
         }
         let group_of = last.filter(|_| max == 3);
         let left = self.candidates(queue, kinds, group_of, None);
-        // Where limits let nothing more be met now, it was met before.
-        for number in std::mem::take(&mut self.met) {
-            if self.model.jobs[&number].queue == queue {
+        // Where limits let nothing more be met now, it was met before; and behind one that was met so, another.
+        let met = std::mem::take(&mut self.met).into_iter().chain(self.model.find(queue, |_| true));
+        for number in met.collect::<Vec<_>>() {
+            let is_here = self.model.jobs[&number].queue == queue;
+            if is_here && self.model.redrive_due(number).is_some() && self.is_gone(number) {
                 self.model.hand_off(number, 1 - queue);
             }
         }
@@ -535,7 +537,10 @@ impl Pair {
             let gone: Vec<usize> = met.iter().filter(is_met).copied().collect();
             let can_wait = given.is_some_and(|given| met.contains(&given));
             self.met.extend(&gone);
-            let Some(number) = gone.first().filter(|_| !can_wait) else { return met };
+            // Who stood before `given` in its group was met before it; others may have been met later.
+            let group = |number: usize| self.model.jobs[&number].group;
+            let before = gone.iter().find(|number| given.is_some_and(|given| group(given) == group(**number)));
+            let Some(number) = before.or(gone.first()).filter(|_| !can_wait) else { return met };
             self.model.hand_off(*number, 1 - queue);
         }
     }
